@@ -298,7 +298,7 @@ def test_the_browser_says_what_the_passport_is(visits: dict[str, Any]) -> None:
     assert visits["logged"]["steps"]["Entry in the transparency log"] == "step-good"
     assert visits["altered row"]["steps"]["This page shows the signed values"] == "step-bad"
     assert visits["altered name"]["steps"]["Signature of the issuer"] == "step-bad"
-    for name in ("verify", "offline"):
+    for name in ("verify", "verify battery", "offline"):
         assert visits[name]["steps"]["proof_structure"] == "step-good"
         assert visits[name]["steps"]["Computed again from the rules and the facts"] == "step-good"
 

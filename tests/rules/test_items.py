@@ -102,12 +102,16 @@ def test_a_battery_of_2031_is_judged_by_the_law_of_its_own_day() -> None:
     assert "assessed" in {verdicts[1][code] for code in changed}
 
 
-def test_its_bundle_verifies() -> None:
+def bundle_item(**members: Any) -> bytes:
     signer = Signer(SEED)
-    item = open_compiler().compile(make_row(remaining_capacity_ah="12.5"))
+    item = open_compiler().compile(make_row(**members))
     artifacts = restore_item(item.content, signer.sign(item.receipt_hash))
+    return build_item_bundle(artifacts, above=write_bundle(issue_model()[1]), public_key=signer.public_key)
 
-    bundle = build_item_bundle(artifacts, above=write_bundle(issue_model()[1]), public_key=signer.public_key)
 
-    report = verify_item_bundle(bundle, pins=[signer.public_key])
+def test_its_bundle_verifies() -> None:
+    bundle = bundle_item(remaining_capacity_ah="12.5")
+
+    report = verify_item_bundle(bundle, pins=[Signer(SEED).public_key])
+
     assert report.ok, report.cause

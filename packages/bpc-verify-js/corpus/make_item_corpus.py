@@ -163,6 +163,28 @@ def list_item_bundles() -> Iterator[tuple[str, bytes, bool]]:
         yield from list_bundle_changes(name, entries)
 
 
+def find_read(draft: Any) -> Any:
+    """What a step reads of the layers above."""
+    steps = draft["proof"]["steps"]
+    return next(step["data"] for step in steps if step["type"] == "LAYER_GET" and "op" not in step["data"])
+
+
+# Forged links between layers: what a step says that it reads is not there, or is something else.
+LINK_CHANGES: dict[str, Callable[[Any], Any]] = {
+    "read-hash": lambda draft: find_read(draft).update(hash="ab" * 32),
+    "read-next-node": lambda draft: find_read(draft).update(node=find_read(draft)["node"] + 1),
+    "read-no-node": lambda draft: find_read(draft).update(node=100_000),
+    "read-of-layer-below": lambda draft: find_read(draft).update(layer="item"),
+    "read-of-no-layer": lambda draft: find_read(draft).update(layer="cell"),
+    "pin-of-batch-first": lambda draft: draft["proof"]["root"]["above"].append(draft["proof"]["root"]["above"][0]),
+    "pin-of-nothing": lambda draft: draft["proof"]["root"]["above"].pop(),
+    "pin-of-another-root": lambda draft: draft["proof"]["root"]["above"][-1].update(proof_root_hash="ab" * 32),
+    "pin-of-another-layer": lambda draft: draft["proof"]["root"]["above"][-1].update(layer="item"),
+    "receipt-above": lambda draft: draft["receipt"].update(above_receipt_hash="ab" * 32),
+    "tests": lambda draft: draft["receipt"].update(tests_sha256="ab" * 32),
+}
+
+
 def steal(entries: dict[str, bytes]) -> dict[str, bytes]:
     """The same, signed by a stranger, who says so in the manifest."""
     receipt, manifest = json.loads(entries["receipt.json"]), json.loads(entries["manifest.json"])
@@ -187,6 +209,8 @@ def list_bundle_changes(name: str, entries: dict[str, bytes]) -> Iterator[tuple[
         "facts-hash": lambda draft: draft["proof"]["root"].update(facts_hash="ab" * 32),
         "key-name": lambda draft: draft["receipt"].update(signing_key_id="somebody-else"),
     }
+    if name != "batch":  # which reads nothing of its model
+        changes |= LINK_CHANGES
     for label, change in changes.items():
         draft = {each: json.loads(entries[f"{each}.json"]) for each in ("payload", "proof", "receipt")}
         change(draft)

@@ -26,7 +26,7 @@ import { checkReceiptLog, findSigner, runStatusStep } from "./view.js";
 /** @typedef {import("./status.js").StatusQuestion} StatusQuestion */
 /** @typedef {typeof import("./rules/proof-steps.js").recomputeProof} ProofEvaluator */
 
-const EVALUATED_STEP = "proof_steps";
+export const EVALUATED_STEP = "proof_steps";
 export const UNCHECKED_STEPS = [EVALUATED_STEP, "replay"];
 export const BUNDLE_STEPS = ["canonical", "payload_hash", "snapshot", "facts", "rules", "proof_structure", "receipt_hash", "signature", "qr", "events", "log", "key", "status"];
 const LOG_PROOF_NAME = "passport.tlog-proof";
@@ -175,7 +175,7 @@ export async function openBundle(bytes) {
  * @returns {Promise<import("./report.js").Report>}
  */
 export async function verifyBundle(bytes, { pins = [], policy = null, question = NO_QUESTION, recompute = null } = {}) {
-  const unchecked = UNCHECKED_STEPS.filter((name) => recompute === null || name !== EVALUATED_STEP);
+  const unchecked = listUncheckedSteps(recompute);
   let bundle;
   try {
     bundle = await openBundle(bytes);
@@ -211,17 +211,30 @@ export async function verifyBundle(bytes, { pins = [], policy = null, question =
 
 /** @param {OpenedBundle} bundle @param {ProofEvaluator} recompute @returns {Promise<string>} */
 async function evaluateAgain(bundle, recompute) {
-  const result = await recompute({
-    rules: /** @type {Uint8Array} */ (bundle.entries.get("rules.bpc")),
-    facts: bundle.get("facts.jsonl"),
-    factsHash: toHex(await hashBytes(/** @type {Uint8Array} */ (bundle.entries.get("facts.jsonl")))),
-    payload: bundle.get("payload.json"),
-    proof: bundle.get("proof.json"),
-    receipt: bundle.get("receipt.json").members,
-  });
-  if (result.skipped) throw new NotChecked(result.detail);
-  if (!result.ok) throw new CheckFailed(result.detail);
-  return result.detail;
+  return readEvaluation(
+    await recompute({
+      rules: /** @type {Uint8Array} */ (bundle.entries.get("rules.bpc")),
+      factsHash: toHex(await hashBytes(/** @type {Uint8Array} */ (bundle.entries.get("facts.jsonl")))),
+      ...listLayerInputs(bundle),
+    }),
+  );
+}
+
+/** What an evaluator reads of the bundle of a model. @param {OpenedBundle} bundle @returns {import("./rules/layer-steps.js").LayerInputs} */
+export function listLayerInputs(bundle) {
+  return { facts: bundle.get("facts.jsonl"), payload: bundle.get("payload.json"), proof: bundle.get("proof.json"), receipt: bundle.get("receipt.json").members };
+}
+
+/** What a step says of what an evaluator found. @param {Awaited<ReturnType<ProofEvaluator>>} result @returns {string} */
+export function readEvaluation({ ok, skipped, detail }) {
+  if (skipped) throw new NotChecked(detail);
+  if (!ok) throw new CheckFailed(detail);
+  return detail;
+}
+
+/** The steps that no evaluator, or the one that is given, leaves out. @param {ProofEvaluator | null} recompute @returns {string[]} */
+export function listUncheckedSteps(recompute) {
+  return UNCHECKED_STEPS.filter((name) => recompute === null || name !== EVALUATED_STEP);
 }
 
 /** @param {OpenedBundle} bundle @param {PinnedKey[]} pins @returns {import("./status.js").StatusSubject} */

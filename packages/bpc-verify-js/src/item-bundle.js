@@ -1,19 +1,20 @@
 /**
  * The bundle of a battery, BPC-ITEM-BUNDLE-1, or of a batch, BPC-BATCH-BUNDLE-1. It holds the bundle of the layer above it.
  *
- * The steps are those of `bpc verify`, in its order, without the two that need the rule language (`proof_steps` and `replay`):
+ * The steps are those of `bpc verify`, in its order, without `replay`, and without `proof_steps` unless an evaluator is given:
  *   1. canonical        every entry is in its one form
  *   2. above            the bundle of the layer above verifies
  *   3. links            it lies below exactly these layers, with the same rules
  *   4. payload_hash     the payload is the one the receipt names
  *   5. snapshot         the snapshot is the one the receipt names, and lists these facts
  *   6. proof_structure  the proof is of this payload, and reads what the upper proofs hold
- *   7. receipt_hash     the receipt is this battery's
- *   8. signature        the key signed it; a pinned key, if keys are pinned, valid then
+ *   7. proof_steps      and exactly the computation that the rules give
+ *   8. receipt_hash     the receipt is this battery's
+ *   9. signature        the key signed it; a pinned key, if keys are pinned, valid then
  */
 
 import { readArchive, splitArchive } from "./archive.js";
-import { KEY_NAME, OpenedBundle, SNAPSHOT_FORM, UNCHECKED_STEPS, openBundle, readFactLines, verifyBundle } from "./bundle.js";
+import { EVALUATED_STEP, KEY_NAME, OpenedBundle, SNAPSHOT_FORM, listLayerInputs, listUncheckedSteps, openBundle, readEvaluation, readFactLines, verifyBundle } from "./bundle.js";
 import { compareTexts, fromBase64, hashBytes, shortenText, toHex } from "./bytes.js";
 import { decodeCanonical, encodeCanonical, writeCanonical } from "./canonical-json.js";
 import { isSignedBy, requirePublicKey } from "./ed25519.js";
@@ -29,10 +30,14 @@ import { findSigner } from "./view.js";
 /** @typedef {import("./log-policy.js").LogPolicy} LogPolicy */
 /** @typedef {import("./receipt.js").SignedReceipt} SignedReceipt */
 /** @typedef {"batch" | "item"} LowerLayer */
-/** @typedef {{ pins?: PinnedKey[], policy?: LogPolicy | null }} BundleOptions */
+/** @typedef {import("./bundle.js").ProofEvaluator} ProofEvaluator */
+/** @typedef {{ pins?: PinnedKey[], policy?: LogPolicy | null, recompute?: ProofEvaluator | null }} BundleOptions */
 
 export const ITEM_BUNDLE_STEPS = ["canonical", "above", "links", "payload_hash", "snapshot", "proof_structure", "receipt_hash", "signature"];
-const NEEDS_ABOVE = ["links", "snapshot", "proof_structure"];
+/** What the layers above say is read only if they verify and belong to the battery. @type {Record<string, string[]>} */
+const NEEDS = { links: ["above"], snapshot: ["above"], proof_structure: ["above"], [EVALUATED_STEP]: ["above", "links"] };
+/** @type {Record<string, string>} */
+const WAITS = { above: "the bundle above does not verify", links: "the layers do not belong together" };
 /** @type {Record<string, LowerLayer>} */
 const LAYERS_BY_BUNDLE = { "BPC-BATCH-BUNDLE-1": "batch", "BPC-ITEM-BUNDLE-1": "item" };
 /** @type {Record<string, string>} which layer a type of fact belongs to; every other is the model's */
@@ -83,6 +88,11 @@ class OpenedItem {
     requireForms("proof.json: the root: pin", this.root.above, PIN_FORM);
     this.snapshot = readEntryOf(entries, "snapshot.json", SNAPSHOT_FORM);
     this.facts = readFactLines(getEntry(entries, "facts.jsonl"));
+  }
+
+  /** What an evaluator reads of it. @returns {import("./rules/layer-steps.js").LayerInputs} */
+  get layerInputs() {
+    return { facts: this.facts, payload: this.payload, proof: this.proof, receipt: this.receipt.members };
   }
 
   /** The bundle of the model, directly above or above the batch. @returns {OpenedBundle} */
@@ -154,35 +164,44 @@ function compareFacts(one, other) {
 }
 
 /** Every step that this package has. @param {Uint8Array} bytes @param {BundleOptions} [options] @returns {Promise<import("./report.js").Report>} */
-export async function verifyItemBundle(bytes, { pins = [], policy = null } = {}) {
+export async function verifyItemBundle(bytes, { pins = [], policy = null, recompute = null } = {}) {
+  const unchecked = listUncheckedSteps(recompute);
   /** @type {OpenedItem} */
   let item;
   try {
     item = await openItem(bytes);
   } catch (error) {
     if (!(error instanceof CheckFailed)) throw error;
-    return makeReport(reportUnreadable(ITEM_BUNDLE_STEPS, error.message, "the file could not be read"), "unpinned", UNCHECKED_STEPS);
+    return makeReport(reportUnreadable(ITEM_BUNDLE_STEPS, error.message, "the file could not be read"), "unpinned", unchecked);
   }
-  /** @type {(() => string | Promise<string>)[]} */
-  const checks = [
-    () => `${item.entries.size} entries, each in its one form`, // 1, done by reading it
-    () => checkBundleAbove(item, { pins, policy }),
-    () => checkBundleLinks(item),
-    () => requireEntryHash(item, "payload.json", "payload_hash"), // 4
-    () => checkItemSnapshot(item),
-    () => checkItemStructure(item),
-    () => checkItemReceipt(item),
-    () => checkItemSignature(item, pins),
-  ];
+  /** @type {Record<string, () => string | Promise<string>>} */
+  const checks = {
+    canonical: () => `${item.entries.size} entries, each in its one form`, // 1, done by reading it
+    above: () => checkBundleAbove(item, { pins, policy, recompute }),
+    links: () => checkBundleLinks(item),
+    payload_hash: () => requireEntryHash(item, "payload.json", "payload_hash"), // 4
+    snapshot: () => checkItemSnapshot(item),
+    proof_structure: () => checkItemStructure(item),
+    ...(recompute === null ? {} : { [EVALUATED_STEP]: () => checkItemSteps(item, recompute) }),
+    receipt_hash: () => checkItemReceipt(item),
+    signature: () => checkItemSignature(item, pins),
+  };
   /** @type {import("./report.js").StepResult[]} */
   const steps = [];
-  for (const [at, check] of checks.entries()) {
-    const name = ITEM_BUNDLE_STEPS[at];
-    const isWaiting = NEEDS_ABOVE.includes(name) && !steps[ITEM_BUNDLE_STEPS.indexOf("above")].ok;
-    steps.push(isWaiting ? skipStep(name, "the bundle above does not verify") : await runStep(name, check));
+  const isOk = (/** @type {string} */ name) => steps.some((step) => step.name === name && step.ok);
+  for (const [name, check] of Object.entries(checks)) {
+    const need = (NEEDS[name] ?? []).find((each) => !isOk(each));
+    steps.push(need === undefined ? await runStep(name, check) : skipStep(name, WAITS[need]));
   }
-  const isSigned = ["above", "signature"].every((name) => steps[ITEM_BUNDLE_STEPS.indexOf(name)].ok);
-  return makeReport(steps, pins.length && isSigned ? "pinned" : "unpinned", UNCHECKED_STEPS);
+  return makeReport(steps, pins.length && isOk("above") && isOk("signature") ? "pinned" : "unpinned", unchecked);
+}
+
+/** @param {OpenedItem} item @param {ProofEvaluator} recompute @returns {Promise<string>} */
+async function checkItemSteps(item, recompute) {
+  const { above, model } = item; // 7
+  const rules = /** @type {Uint8Array} */ (model.entries.get("rules.bpc"));
+  const layers = [listLayerInputs(model), ...(above instanceof OpenedItem ? [above.layerInputs] : [])];
+  return readEvaluation(await recompute({ rules, factsHash: item.root.facts_hash, ...item.layerInputs, above: layers }));
 }
 
 /** @param {OpenedItem} item @param {BundleOptions} options @returns {Promise<string>} */
@@ -317,7 +336,7 @@ async function findBatchNode(batch, data) {
 /** @param {OpenedItem} item @returns {string} */
 function checkItemReceipt({ payload, manifest, receipt }) {
   const { members, hash } = receipt;
-  for (const name of ["subject_id", "passport_version_id", "issued_at"]) { // 7
+  for (const name of ["subject_id", "passport_version_id", "issued_at"]) { // 8
     if (payload[name] !== members[name]) throw new CheckFailed(`payload.json has another ${name} than the receipt`);
   }
   if (payload.battery_product.battery_product_id !== members.battery_product_id) throw new CheckFailed("payload.json is of another product than the receipt");
@@ -328,7 +347,7 @@ function checkItemReceipt({ payload, manifest, receipt }) {
 /** @param {OpenedItem} item @param {PinnedKey[]} pins @returns {Promise<string>} */
 async function checkItemSignature({ manifest, receipt }, pins) {
   const name = receipt.members.signing_key_id;
-  if (manifest.signing_key_id !== name) throw new CheckFailed("the manifest names another key than the receipt"); // 8
+  if (manifest.signing_key_id !== name) throw new CheckFailed("the manifest names another key than the receipt"); // 9
   const publicKey = requirePublicKey(fromBase64(manifest.public_key));
   if (pins.length === 0) {
     if (!(await isSignedBy(publicKey, receipt.hash, receipt.signature))) throw new CheckFailed("the signature does not belong to this content and key");

@@ -18,7 +18,7 @@ for (const name of names) {
   verdicts[name] = { ok: report.ok, steps, failed: report.steps.filter((step) => !step.ok).map((step) => step.name) };
 }
 for (const name of Object.keys(JSON.parse(readFileSync(join(folder, "items.json"), "utf8")))) {
-  const report = await verifyAnything(new Uint8Array(readFileSync(join(folder, name))), { pins, policy });
+  const report = await verifyAnything(new Uint8Array(readFileSync(join(folder, name))), { pins, policy, recompute: recomputeProof });
   const failed = report.steps.filter((step) => !step.ok).map((step) => step.name);
   verdicts[name] = { ok: report.ok, steps: report.steps.map((step) => step.name), failed };
 }

@@ -1,16 +1,18 @@
-/** Compute the proofs of all bundles of a folder again, and print what is wrong with each: {"name.zip": ""}. */
+/** Compute the proofs of all bundles of a folder again, and print what is wrong with each: {"name.zip": {"step": "", "detail": ""}}. */
 
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { verifyBundle } from "../src/index.js";
+import { verifyAnything } from "../src/index.js";
+import { findCause } from "../src/report.js";
 import { recomputeProof } from "../src/rules/proof-steps.js";
 
 const [folder] = process.argv.slice(2);
-/** @type {Record<string, string>} */
-const details = {};
+/** @type {Record<string, { step: string, detail: string }>} the first step that fails, and why */
+const causes = {};
 for (const name of readdirSync(folder)) {
-  const report = await verifyBundle(new Uint8Array(readFileSync(join(folder, name))), { recompute: recomputeProof });
-  const step = report.steps.find((each) => each.name === "proof_steps");
-  details[name] = step?.ok ? "" : (step?.detail ?? "no such step");
+  const report = await verifyAnything(new Uint8Array(readFileSync(join(folder, name))), { recompute: recomputeProof });
+  const isComputed = report.steps.some((each) => each.name === "proof_steps");
+  const cause = findCause(report) ?? (isComputed ? null : { name: "proof_steps", detail: "no such step" });
+  causes[name] = { step: cause?.name ?? "", detail: cause?.detail ?? "" };
 }
-console.log(JSON.stringify(details));
+console.log(JSON.stringify(causes));

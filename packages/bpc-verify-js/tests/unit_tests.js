@@ -7,6 +7,7 @@ import * as verifier from "../src/index.js";
 import { readArchive } from "../src/archive.js";
 import { fromHex, toBase32 } from "../src/bytes.js";
 import { requirePublicKey } from "../src/ed25519.js";
+import { hashShake256 } from "../src/rules/rule-salts.js";
 
 const here = import.meta.dirname;
 const honest = join(here, "..", "corpus", "honest");
@@ -40,6 +41,18 @@ const tests = {
   },
   "hashes are written in base 32 as the codes write them": () => {
     assert.equal(toBase32(fromHex("44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a")), "IQJW7I2VWNTYUEKGVULPP2DET2KPWT6CD7TX5AYQYBQPMHFK76FA");
+  },
+  "SHAKE-256 is that of FIPS 202, for inputs and outputs of several blocks": () => {
+    /** @type {[number, number, string][]} how many bytes go in and come out, and how the latter end: made with Python's hashlib */
+    const vectors = [
+      [0, 32, "46b9dd2b0ba88d13233b3feb743eeb243fcd52ea62b81b82b50c27646ed5762f"],
+      [1, 32, "b8d01df855f7075882c636f6ddeacf41e5de0bbf30042ef0a86e36f4b8600d54"],
+      [135, 32, "c45dae624ad8a2f5aa7bac9d7557737fd91c96eedb70a6be5574d57a844eade0"],
+      [136, 32, "b7ff4073b3f5a8eabd6e17705ca7f6761a31058f9df781a6a47e3a3063b9d67a"],
+      [137, 32, "01d90952c642a5eb2a8fc9d713f843a45d7ac05132dddcb2efc9bebc27e37bcb"],
+      [200, 300, "c53c23e716c670c4db23c67901358ae64f3f0ccedfa05b29e84e1a11a635bfe7"],
+    ];
+    for (const [size, length, end] of vectors) assert.equal(toHex(hashShake256(Uint8Array.from({ length: size }, (_, at) => at), length)).slice(-64), end);
   },
   "keys under which anybody can sign are refused": () => {
     const one = new Uint8Array(32);

@@ -14,6 +14,12 @@ export function verifyBundle(bytes: Uint8Array, { pins, policy, question, recomp
     question?: StatusQuestion;
     recompute?: ProofEvaluator | null;
 }): Promise<import("./report.js").Report>;
+/** What an evaluator reads of the bundle of a model. @param {OpenedBundle} bundle @returns {import("./rules/layer-steps.js").LayerInputs} */
+export function listLayerInputs(bundle: OpenedBundle): import("./rules/layer-steps.js").LayerInputs;
+/** What a step says of what an evaluator found. @param {Awaited<ReturnType<ProofEvaluator>>} result @returns {string} */
+export function readEvaluation({ ok, skipped, detail }: Awaited<ReturnType<ProofEvaluator>>): string;
+/** The steps that no evaluator, or the one that is given, leaves out. @param {ProofEvaluator | null} recompute @returns {string[]} */
+export function listUncheckedSteps(recompute: ProofEvaluator | null): string[];
 /**
  * That the key was valid when it signed, and nobody else had it then.
  * @param {PinnedKey} pin @param {Record<string, any>} receipt @param {{ loggedAt: string | null, seenAt: string } | null} logged
@@ -27,6 +33,11 @@ export function checkKeyTimes(pin: PinnedKey, receipt: Record<string, any>, logg
 export function isView(bytes: Uint8Array): boolean;
 /** The text of a bundle's code, for a picture of it. @param {Uint8Array} bytes @returns {string} */
 export function readQrText(bytes: Uint8Array): string;
+/** @typedef {import("./keys.js").PinnedKey} PinnedKey */
+/** @typedef {import("./log-policy.js").LogPolicy} LogPolicy */
+/** @typedef {import("./status.js").StatusQuestion} StatusQuestion */
+/** @typedef {typeof import("./rules/proof-steps.js").recomputeProof} ProofEvaluator */
+export const EVALUATED_STEP: "proof_steps";
 export const UNCHECKED_STEPS: string[];
 export const BUNDLE_STEPS: string[];
 /** @type {import("./forms.js").Spelling} */

@@ -13,16 +13,16 @@
  *   6. the payload's compliance entries and salt are those that evaluation and the snapshot's secret give
  */
 
-import { compareTexts, encodeUtf8, fromHex, hashBytes, shortenText, toHex } from "../bytes.js";
+import { compareTexts, shortenText } from "../bytes.js";
 import { writeCanonical } from "../canonical-json.js";
 import { CheckFailed, NotChecked } from "../errors.js";
+import { compareEntries, compareLayer } from "./layer-steps.js";
 import { RuleFacts } from "./rule-facts.js";
 import { RuleMistake } from "./rule-lexer.js";
 import { RuleProgram } from "./rule-program.js";
+import { openSalts } from "./rule-salts.js";
 import { makeObject, writeValue } from "./rule-values.js";
 import { RuleWalker } from "./rule-walker.js";
-
-const BLINDING_TYPE = "Blinding";
 
 /**
  * @typedef {object} ProofInputs
@@ -32,12 +32,13 @@ const BLINDING_TYPE = "Blinding";
  * @property {any} payload
  * @property {any} proof
  * @property {Record<string, any>} receipt  its members
+ * @property {import("./layer-steps.js").LayerInputs[]} [above]  of a battery or a batch: the layers above it, from the model down
  */
 
 /** What was found: `ok`, or what is wrong, or why it could not be checked. @param {ProofInputs} inputs @returns {Promise<{ ok: boolean, skipped: boolean, detail: string }>} */
 export async function recomputeProof(inputs) {
   try {
-    return { ok: true, skipped: false, detail: await compareProof(inputs) };
+    return { ok: true, skipped: false, detail: await (inputs.above === undefined ? compareProof(inputs) : compareLayer(inputs, inputs.above)) };
   } catch (error) {
     if (error instanceof RuleMistake) return { ok: false, skipped: false, detail: `rules.bpc, character ${error.at}: ${error.message}` };
     if (error instanceof NotChecked || error instanceof RangeError) return { ok: false, skipped: true, detail: error.message };
@@ -59,9 +60,7 @@ async function compareProof({ rules, facts, factsHash, payload, proof, receipt }
   const derive = await openSalts(facts, receipt);
   const salts = new Map(await Promise.all(program.fields.map(async ({ path }) => /** @type {[string, string]} */ ([path, await derive(`field:${path}`)]))));
   for (const field of program.fields) walker.deriveField(field, /** @type {string} */ (salts.get(field.path)).slice(32)); // 3
-  for (const { data } of walker.steps) {
-    for (const name of ["list_hash", "value_hash"]) if (data[name]?.to_hash !== undefined) data[name] = toHex(await hashBytes(encodeUtf8(data[name].to_hash)));
-  }
+  const steps = await walker.finishSteps();
   const byPath = [...program.fields].sort((one, other) => compareTexts(one.path, other.path));
   const paths = byPath.map(({ path }) => path);
   const proven = Object.keys(proof.field_index).sort(compareTexts); // 4
@@ -73,7 +72,7 @@ async function compareProof({ rules, facts, factsHash, payload, proof, receipt }
     children: [/** @type {number} */ (walker.derivations.get(path))],
   }));
   const root = { type: "OP", data: { op: "passport", access: byPath.map(({ access }) => access), battery_product: product, facts_hash: factsHash }, children: paths.map((_, at) => at) };
-  compareNodes([...fields, root, ...walker.steps], proof.nodes, fields.length); // 5
+  compareNodes([...fields, root, ...steps], proof.nodes, fields.length); // 5
   compareEntries(walker.compliance, payload); // 6
   if (payload.salt !== (await derive("payload")).slice(0, 32)) throw new CheckFailed("the payload's `salt` is not made from the snapshot's secret");
   return `evaluating rules.bpc again in this browser gives the same ${proof.nodes.length} nodes`;
@@ -94,22 +93,4 @@ function compareNodes(expected, actual, count) {
     }
   }
   if (actual.length > expected.length) throw new CheckFailed(`the rules give no node ${expected.length}, and the proof has one`);
-}
-
-/** @param {any[]} expected @param {any} payload */
-function compareEntries(expected, payload) {
-  const count = Math.max(expected.length, payload.compliance.length);
-  for (let at = 0; at < count; at++) {
-    if (writeCanonical(expected[at] ?? null) !== writeCanonical(payload.compliance[at] ?? null)) throw new CheckFailed(`compliance entry ${at} of the payload is not as the rules give it`);
-  }
-}
-
-/** How salts are made of the snapshot's secret. @param {any[]} facts @param {Record<string, any>} receipt @returns {Promise<(purpose: string) => Promise<string>>} */
-async function openSalts(facts, receipt) {
-  const blinding = facts.find((fact) => fact.fact_type === BLINDING_TYPE && fact.fact_key === `blinding:${receipt.snapshot_id}`);
-  const isGood = blinding === undefined || (blinding.schema_version === 1 && Object.keys(blinding.payload).length === 1 && /^[0-9a-f]{64}$/.test(String(blinding.payload.key)));
-  if (!isGood) throw new CheckFailed("the snapshot's secret does not have its form");
-  const secret = blinding === undefined ? new Uint8Array(32) : fromHex(blinding.payload.key);
-  const key = await crypto.subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
-  return async (purpose) => toHex(new Uint8Array(await crypto.subtle.sign("HMAC", key, encodeUtf8(`BPC-BLIND-1\0${receipt.passport_version_id}\0${purpose}`))));
 }

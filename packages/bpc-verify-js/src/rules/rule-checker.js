@@ -398,12 +398,19 @@ export class RuleChecker {
       const left = this.check(one);
       return [left, this.checkLiteralSide(op, other, left)];
     }
-    if (this.isAmbiguous(one)) {
+    const takesType = (/** @type {RuleNode} */ each) => this.isAmbiguous(each) || isSomeNumber(each);
+    if (takesType(one) && !takesType(other)) {
       const right = this.check(other);
-      return [this.check(one, right.t), right];
+      return [this.checkBeside(one, right.t), right];
     }
     const left = this.check(one);
-    return [left, this.check(other, this.isAmbiguous(other) ? left.t : null)];
+    return [left, takesType(other) ? this.checkBeside(other, left.t) : this.check(other)];
+  }
+
+  /** A side that takes its type from the other: a member of several enumerations, or `some(0)` beside an option of a Dec. @param {RuleNode} node @param {RuleType} type @returns {TypedExpr} */
+  checkBeside(node, type) {
+    const isTaken = !isSomeNumber(node) || (type.k === "Opt" && type.item.k === "Dec");
+    return isTaken ? this.check(node, type) : this.check(node);
   }
 
   /** @param {string} op @param {RuleNode} literal @param {TypedExpr} other @returns {TypedExpr} */
@@ -538,6 +545,11 @@ export class RuleChecker {
 /** Whether an expression takes its type from its context. @param {RuleNode} node */
 export function isUndecided(node) {
   return node.k === "number" || node.k === "none" || (node.k === "list" && node.items.length === 0);
+}
+
+/** Whether an expression is `some` of a number as it is written. @param {RuleNode} node @returns {boolean} */
+function isSomeNumber(node) {
+  return node.k === "call" && node.name === "some" && node.args.length === 1 && node.args[0].k === "number";
 }
 
 /** The expressions that an `if` or a block may give. @param {RuleNode} node @returns {RuleNode[]} */

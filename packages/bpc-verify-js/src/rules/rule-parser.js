@@ -175,18 +175,21 @@ export class RuleParser {
     const type = this.parseType();
     this.expect("=");
     const body = this.parseExpr();
+    let layer = null;
     if (this.language > 1) {
-      this.parseLayer();
+      layer = this.parseLayer();
       if (this.isWord("about")) this.skipAbout();
     }
     this.expect(";");
-    return { k: "rule", word: "field", name: path.join("."), access: access.sort(), type, body, ...this.spanFrom(first) };
+    return { k: "rule", word: "field", name: path.join("."), access: access.sort(), type, body, layer, ...this.spanFrom(first) };
   }
 
+  /** The layer that a rule insists on. @returns {string | null} */
   parseLayer() {
-    if (!this.isWord("layer")) return;
+    if (!this.isWord("layer")) return null;
     this.at += 1;
-    if (!LAYER_WORDS.has(this.parseName())) this.refuse("there is no such layer");
+    const layer = this.parseName();
+    return LAYER_WORDS.has(layer) ? layer : this.refuse("there is no such layer");
   }
 
   skipAbout() {
@@ -276,10 +279,10 @@ export class RuleParser {
       severity = this.parseName();
       if (severity !== "fail" && severity !== "warn") this.refuse("there is no such severity");
     }
-    this.parseLayer();
+    const layer = this.parseLayer();
     if (!isCited) isCited = this.parseCite();
     this.expect(";");
-    return { k: "requirement", word: "require", name, title, scope, from, to, day, condition, message, severity, ...this.spanFrom(first) };
+    return { k: "requirement", word: "require", name, title, scope, from, to, day, condition, message, severity, layer, ...this.spanFrom(first) };
   }
 
   /** @param {string} word @returns {RuleNode | null} */

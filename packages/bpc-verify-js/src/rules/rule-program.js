@@ -3,7 +3,7 @@
  *
  * @typedef {any} RuleNode
  * @typedef {import("./rule-types.js").RuleType} RuleType
- * @typedef {{ path: string, access: string[], type: RuleType, body: any, start: number | null, end: number | null }} RuleField
+ * @typedef {{ path: string, access: string[], type: RuleType, body: any, layer: import("./rule-layers.js").Layer | null, start: number | null, end: number | null }} RuleField
  */
 
 import { RuleChecker } from "./rule-checker.js";
@@ -162,14 +162,14 @@ export class RuleProgram {
       const reads = new Set();
       const type = /** @type {RuleType} */ (checker.fields.get(item.name));
       const body = this.checkApart(reads, true, () => checker.check(item.body, type));
-      fields.set(item.name, { path: item.name, access: item.access, type, body, reads, start: item.body.start, end: item.body.end });
+      fields.set(item.name, { path: item.name, access: item.access, type, body, layer: item.layer, reads, start: item.body.start, end: item.body.end });
     }
     const requirements = items.filter(({ k }) => k === "requirement");
     if (requirements.length) {
       const reads = new Set();
       const checks = this.checkApart(reads, true, () => requirements.map((node) => this.checkRequirement(node)));
       const body = { k: "requirements", t: checker.types.BOOL, items: checks };
-      fields.set(REQUIREMENTS_PATH, { path: REQUIREMENTS_PATH, access: [], type: checker.types.BOOL, body, reads, start: null, end: null });
+      fields.set(REQUIREMENTS_PATH, { path: REQUIREMENTS_PATH, access: [], type: checker.types.BOOL, body, layer: null, reads, start: null, end: null });
     }
     /** @type {Map<string, Set<string>>} */
     const known = new Map();
@@ -260,7 +260,7 @@ export class RuleProgram {
     if (to !== null) body = limit(">=", to, "expired", body);
     if (from !== null) body = limit("<", from, "not_yet_in_force", body);
     if (scope !== null) body = choose(scope, body, emit("NOT_APPLICABLE", "out_of_scope"));
-    return { k: "requirement", t: types.BOOL, code: node.name, severity, body, start: node.start, end: node.end };
+    return { k: "requirement", t: types.BOOL, code: node.name, severity, body, layer: node.layer, start: node.start, end: node.end };
   }
 
   /** @param {RuleNode} node @returns {any} */

@@ -12,6 +12,7 @@
  * @typedef {{ code: string, message: string }} MissingCause
  */
 
+import { encodeUtf8, hashBytes, toHex } from "../bytes.js";
 import { writeCanonical } from "../canonical-json.js";
 import { CheckFailed, NotChecked } from "../errors.js";
 import { applyFunction, areEqualValues, calculateCount, compareSides, compareValues, makeObject, writeValue } from "./rule-values.js";
@@ -82,14 +83,26 @@ export class RuleWalker {
       return;
     }
     const { value, cause, reads } = this.walkExpression(field.body);
-    if (field.start !== null) data.at = this.program.toBytes(/** @type {any} */ (field));
-    if (cause !== null) {
-      this.missingFields.set(field.path, cause);
-      this.addEntry({ code: cause.code, message: cause.message, status: "FAIL" });
-      data.missing = { code: cause.code, message: cause.message };
-    }
+    this.noteOutcome(field, data, cause);
     this.values.set(field.path, value);
     this.derivations.set(field.path, this.addNode("OP", data, reads));
+  }
+
+  /** The place of a field's rule, and why its value is missing if it is. @param {import("./rule-program.js").RuleField} field @param {any} data @param {MissingCause | null} cause */
+  noteOutcome(field, data, cause) {
+    if (field.start !== null) data.at = this.program.toBytes(/** @type {any} */ (field));
+    if (cause === null) return;
+    this.missingFields.set(field.path, cause);
+    this.addEntry({ code: cause.code, message: cause.message, status: "FAIL" });
+    data.missing = { code: cause.code, message: cause.message };
+  }
+
+  /** The steps, with the hashes that waited for the browser. @returns {Promise<ProofStep[]>} */
+  async finishSteps() {
+    for (const { data } of this.steps) {
+      for (const name of ["list_hash", "value_hash"]) if (data[name]?.to_hash !== undefined) data[name] = toHex(await hashBytes(encodeUtf8(data[name].to_hash)));
+    }
+    return this.steps;
   }
 
   get nextId() {

@@ -6,6 +6,7 @@
  * @property {any} payload
  * @property {any} proof
  * @property {Record<string, any>} receipt  its members
+ * @property {import("./layer-steps.js").LayerInputs[]} [above]  of a battery or a batch: the layers above it, from the model down
  */
 /** What was found: `ok`, or what is wrong, or why it could not be checked. @param {ProofInputs} inputs @returns {Promise<{ ok: boolean, skipped: boolean, detail: string }>} */
 export function recomputeProof(inputs: ProofInputs): Promise<{
@@ -29,4 +30,8 @@ export type ProofInputs = {
      * its members
      */
     receipt: Record<string, any>;
+    /**
+     * of a battery or a batch: the layers above it, from the model down
+     */
+    above?: import("./layer-steps.js").LayerInputs[] | undefined;
 };

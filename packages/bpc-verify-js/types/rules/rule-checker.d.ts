@@ -90,6 +90,8 @@ export class RuleChecker {
     checkComparison(node: RuleNode): TypedExpr;
     /** Both sides; a literal takes its type from the other one. @param {RuleNode} node @returns {[TypedExpr, TypedExpr]} */
     checkSides({ op, left: one, right: other }: RuleNode): [TypedExpr, TypedExpr];
+    /** A side that takes its type from the other: a member of several enumerations, or `some(0)` beside an option of a Dec. @param {RuleNode} node @param {RuleType} type @returns {TypedExpr} */
+    checkBeside(node: RuleNode, type: RuleType): TypedExpr;
     /** @param {string} op @param {RuleNode} literal @param {TypedExpr} other @returns {TypedExpr} */
     checkLiteralSide(op: string, literal: RuleNode, other: TypedExpr): TypedExpr;
     /** `option ?? option ?? value` @param {RuleNode} node @param {RuleType | null} want @returns {TypedExpr} */

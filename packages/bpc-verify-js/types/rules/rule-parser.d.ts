@@ -40,7 +40,8 @@ export class RuleParser {
     isAtItem(): boolean;
     /** @returns {RuleNode} */
     parseRule(): RuleNode;
-    parseLayer(): void;
+    /** The layer that a rule insists on. @returns {string | null} */
+    parseLayer(): string | null;
     skipAbout(): void;
     /** @returns {RuleNode} */
     parseDefinition(): RuleNode;

@@ -67,6 +67,7 @@ export type RuleField = {
     access: string[];
     type: RuleType;
     body: any;
+    layer: import("./rule-layers.js").Layer | null;
     start: number | null;
     end: number | null;
 };

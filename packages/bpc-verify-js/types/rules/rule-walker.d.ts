@@ -34,6 +34,10 @@ export class RuleWalker {
     evaluations: number;
     /** Compute a field. @param {import("./rule-program.js").RuleField} field @param {string} salt */
     deriveField(field: import("./rule-program.js").RuleField, salt: string): void;
+    /** The place of a field's rule, and why its value is missing if it is. @param {import("./rule-program.js").RuleField} field @param {any} data @param {MissingCause | null} cause */
+    noteOutcome(field: import("./rule-program.js").RuleField, data: any, cause: MissingCause | null): void;
+    /** The steps, with the hashes that waited for the browser. @returns {Promise<ProofStep[]>} */
+    finishSteps(): Promise<ProofStep[]>;
     get nextId(): number;
     /** Add a node unless an equal one exists. @param {string} type @param {any} data @param {number[]} children @returns {number} */
     addNode(type: string, data: any, children: number[]): number;

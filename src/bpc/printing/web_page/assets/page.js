@@ -1539,7 +1539,7 @@ async function openBundle(bytes) {
   return new OpenedBundle(entries).read();
 }
 async function verifyBundle(bytes, { pins = [], policy = null, question = NO_QUESTION, recompute = null } = {}) {
-  const unchecked = UNCHECKED_STEPS.filter((name) => recompute === null || name !== EVALUATED_STEP);
+  const unchecked = listUncheckedSteps(recompute);
   let bundle;
   try {
     bundle = await openBundle(bytes);
@@ -1572,17 +1572,24 @@ async function verifyBundle(bytes, { pins = [], policy = null, question = NO_QUE
   return makeReport([...steps, status.step], pins.length && isSigned ? "pinned" : "unpinned", unchecked, status.verdict);
 }
 async function evaluateAgain(bundle, recompute) {
-  const result = await recompute({
-    rules: (bundle.entries.get("rules.bpc")),
-    facts: bundle.get("facts.jsonl"),
-    factsHash: toHex(await hashBytes((bundle.entries.get("facts.jsonl")))),
-    payload: bundle.get("payload.json"),
-    proof: bundle.get("proof.json"),
-    receipt: bundle.get("receipt.json").members,
-  });
-  if (result.skipped) throw new NotChecked(result.detail);
-  if (!result.ok) throw new CheckFailed(result.detail);
-  return result.detail;
+  return readEvaluation(
+    await recompute({
+      rules: (bundle.entries.get("rules.bpc")),
+      factsHash: toHex(await hashBytes((bundle.entries.get("facts.jsonl")))),
+      ...listLayerInputs(bundle),
+    }),
+  );
+}
+function listLayerInputs(bundle) {
+  return { facts: bundle.get("facts.jsonl"), payload: bundle.get("payload.json"), proof: bundle.get("proof.json"), receipt: bundle.get("receipt.json").members };
+}
+function readEvaluation({ ok, skipped, detail }) {
+  if (skipped) throw new NotChecked(detail);
+  if (!ok) throw new CheckFailed(detail);
+  return detail;
+}
+function listUncheckedSteps(recompute) {
+  return UNCHECKED_STEPS.filter((name) => recompute === null || name !== EVALUATED_STEP);
 }
 function openBundleStatus(bundle, pins) {
   const statement = bundle.entries.has(STATUS_NAME) ? bundle.get(STATUS_NAME) : null;
@@ -1873,7 +1880,8 @@ async function checkItemFields({ root, fields }) {
   return "each has the hash and the audiences that the root names";
 }
 const ITEM_BUNDLE_STEPS = ["canonical", "above", "links", "payload_hash", "snapshot", "proof_structure", "receipt_hash", "signature"];
-const NEEDS_ABOVE = ["links", "snapshot", "proof_structure"];
+const NEEDS = { links: ["above"], snapshot: ["above"], proof_structure: ["above"], [EVALUATED_STEP]: ["above", "links"] };
+const WAITS = { above: "the bundle above does not verify", links: "the layers do not belong together" };
 const LAYERS_BY_BUNDLE = { "BPC-BATCH-BUNDLE-1": "batch", "BPC-ITEM-BUNDLE-1": "item" };
 const FACT_LAYERS = { Batch: "batch", Item: "item", Reading: "item", ReadingSeries: "item" };
 const ITEM_MANIFEST_FORM = {
@@ -1911,6 +1919,9 @@ class OpenedItem {
     requireForms("proof.json: the root: pin", this.root.above, PIN_FORM);
     this.snapshot = readEntryOf(entries, "snapshot.json", SNAPSHOT_FORM);
     this.facts = readFactLines(getEntry(entries, "facts.jsonl"));
+  }
+  get layerInputs() {
+    return { facts: this.facts, payload: this.payload, proof: this.proof, receipt: this.receipt.members };
   }
   get model() {
     return this.above instanceof OpenedItem ? this.above.model : this.above;
@@ -1963,32 +1974,39 @@ async function openItem(bytes) {
 function compareFacts(one, other) {
   return compareTexts(one.fact_type, other.fact_type) || compareTexts(one.fact_key, other.fact_key);
 }
-async function verifyItemBundle(bytes, { pins = [], policy = null } = {}) {
+async function verifyItemBundle(bytes, { pins = [], policy = null, recompute = null } = {}) {
+  const unchecked = listUncheckedSteps(recompute);
   let item;
   try {
     item = await openItem(bytes);
   } catch (error) {
     if (!(error instanceof CheckFailed)) throw error;
-    return makeReport(reportUnreadable(ITEM_BUNDLE_STEPS, error.message, "the file could not be read"), "unpinned", UNCHECKED_STEPS);
+    return makeReport(reportUnreadable(ITEM_BUNDLE_STEPS, error.message, "the file could not be read"), "unpinned", unchecked);
   }
-  const checks = [
-    () => `${item.entries.size} entries, each in its one form`, // 1, done by reading it
-    () => checkBundleAbove(item, { pins, policy }),
-    () => checkBundleLinks(item),
-    () => requireEntryHash(item, "payload.json", "payload_hash"), // 4
-    () => checkItemSnapshot(item),
-    () => checkItemStructure(item),
-    () => checkItemReceipt(item),
-    () => checkItemSignature(item, pins),
-  ];
+  const checks = {
+    canonical: () => `${item.entries.size} entries, each in its one form`, // 1, done by reading it
+    above: () => checkBundleAbove(item, { pins, policy, recompute }),
+    links: () => checkBundleLinks(item),
+    payload_hash: () => requireEntryHash(item, "payload.json", "payload_hash"), // 4
+    snapshot: () => checkItemSnapshot(item),
+    proof_structure: () => checkItemStructure(item),
+    ...(recompute === null ? {} : { [EVALUATED_STEP]: () => checkItemSteps(item, recompute) }),
+    receipt_hash: () => checkItemReceipt(item),
+    signature: () => checkItemSignature(item, pins),
+  };
   const steps = [];
-  for (const [at, check] of checks.entries()) {
-    const name = ITEM_BUNDLE_STEPS[at];
-    const isWaiting = NEEDS_ABOVE.includes(name) && !steps[ITEM_BUNDLE_STEPS.indexOf("above")].ok;
-    steps.push(isWaiting ? skipStep(name, "the bundle above does not verify") : await runStep(name, check));
+  const isOk = (name) => steps.some((step) => step.name === name && step.ok);
+  for (const [name, check] of Object.entries(checks)) {
+    const need = (NEEDS[name] ?? []).find((each) => !isOk(each));
+    steps.push(need === undefined ? await runStep(name, check) : skipStep(name, WAITS[need]));
   }
-  const isSigned = ["above", "signature"].every((name) => steps[ITEM_BUNDLE_STEPS.indexOf(name)].ok);
-  return makeReport(steps, pins.length && isSigned ? "pinned" : "unpinned", UNCHECKED_STEPS);
+  return makeReport(steps, pins.length && isOk("above") && isOk("signature") ? "pinned" : "unpinned", unchecked);
+}
+async function checkItemSteps(item, recompute) {
+  const { above, model } = item; // 7
+  const rules = (model.entries.get("rules.bpc"));
+  const layers = [listLayerInputs(model), ...(above instanceof OpenedItem ? [above.layerInputs] : [])];
+  return readEvaluation(await recompute({ rules, factsHash: item.root.facts_hash, ...item.layerInputs, above: layers }));
 }
 async function checkBundleAbove(item, options) {
   const isBatch = item.above instanceof OpenedItem;
@@ -2099,7 +2117,7 @@ async function findBatchNode(batch, data) {
 }
 function checkItemReceipt({ payload, manifest, receipt }) {
   const { members, hash } = receipt;
-  for (const name of ["subject_id", "passport_version_id", "issued_at"]) { // 7
+  for (const name of ["subject_id", "passport_version_id", "issued_at"]) { // 8
     if (payload[name] !== members[name]) throw new CheckFailed(`payload.json has another ${name} than the receipt`);
   }
   if (payload.battery_product.battery_product_id !== members.battery_product_id) throw new CheckFailed("payload.json is of another product than the receipt");
@@ -2108,7 +2126,7 @@ function checkItemReceipt({ payload, manifest, receipt }) {
 }
 async function checkItemSignature({ manifest, receipt }, pins) {
   const name = receipt.members.signing_key_id;
-  if (manifest.signing_key_id !== name) throw new CheckFailed("the manifest names another key than the receipt"); // 8
+  if (manifest.signing_key_id !== name) throw new CheckFailed("the manifest names another key than the receipt"); // 9
   const publicKey = requirePublicKey(fromBase64(manifest.public_key));
   if (pins.length === 0) {
     if (!(await isSignedBy(publicKey, receipt.hash, receipt.signature))) throw new CheckFailed("the signature does not belong to this content and key");

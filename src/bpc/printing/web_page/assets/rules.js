@@ -919,365 +919,6 @@ function findUnitFactor(source, target) {
   if (one[0] !== other[0]) return null;
   return [BigInt(one[1]) * BigInt(other[2]), BigInt(one[2]) * BigInt(other[1])];
 }
-const MAGNITUDE_DIGITS = 36;
-const DAYS_BEFORE = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365];
-const LAST_YEAR = 9999;
-const LIMITED = new Set(["toDec", "convert", "sumDec", "sumQty", "sum", "round"]);
-const BLANKS = " \t\r\n";
-const power = (exponent) => 10n ** BigInt(exponent);
-function divideHalfEven(numerator, denominator) {
-  const [top, bottom] = denominator < 0n ? [-numerator, -denominator] : [numerator, denominator];
-  let quotient = top / bottom;
-  let rest = top % bottom;
-  if (rest < 0n) {
-    quotient -= 1n;
-    rest += bottom;
-  }
-  const roundsUp = 2n * rest > bottom || (2n * rest === bottom && quotient % 2n !== 0n);
-  return roundsUp ? quotient + 1n : quotient;
-}
-function rescaleCount(count, source, target) {
-  return divideHalfEven(count * power(getScaleOf(target)), power(getScaleOf(source)));
-}
-function calculateCount(op, leftType, left, rightType, right, result) {
-  const [leftScale, rightScale, scale] = [getScaleOf(leftType), getScaleOf(rightType), getScaleOf(result)];
-  let count;
-  if (op === "*") count = divideHalfEven(left * right * power(scale), power(leftScale + rightScale));
-  else if (op === "/") {
-    if (right === 0n) throw new CheckFailed("the rules divide by zero");
-    count = divideHalfEven(left * power(rightScale + scale), right * power(leftScale));
-  } else {
-    const [one, other] = [rescaleCount(left, leftType, result), rescaleCount(right, rightType, result)];
-    count = op === "+" ? one + other : one - other;
-  }
-  return requireMagnitude(result, count);
-}
-function requireMagnitude(type, count) {
-  const limit = power(MAGNITUDE_DIGITS + getScaleOf(type));
-  if (count >= limit || -count >= limit) throw new CheckFailed("the rules give a number that is not below 10^36");
-  return count;
-}
-function compareValues(one, other) {
-  if (typeof one === "string") return compareTexts(one, other);
-  return one < other ? -1 : one > other ? 1 : 0;
-}
-function areEqualValues(one, other) {
-  if (one === other) return true;
-  if (one === null || other === null || typeof one !== "object" || typeof other !== "object") return false;
-  if (Array.isArray(one)) return one.length === other.length && one.every((each, at) => areEqualValues(each, other[at]));
-  const names = Object.keys(one);
-  return names.length === Object.keys(other).length && names.every((name) => name in other && areEqualValues(one[name], other[name]));
-}
-function compareSides(op, leftType, left, rightType, right) {
-  let [one, other] = [left, right];
-  if (leftType.k === "Dec" && rightType.k === "Dec") [one, other] = [left * power(getScaleOf(rightType)), right * power(getScaleOf(leftType))];
-  if (op === "==") return areEqualValues(one, other);
-  if (op === "!=") return !areEqualValues(one, other);
-  const order = compareValues(one, other);
-  if (op === "<") return order < 0;
-  if (op === "<=") return order <= 0;
-  return op === ">" ? order > 0 : order >= 0;
-}
-function writeValue(type, value) {
-  switch (type.k) {
-    case "Dec":
-      return writeDecimal(value, getScaleOf(type));
-    case "Qty":
-      return { unit: type.unit, value: stripZeros(writeDecimal(value, QUANTITY_SCALE)) };
-    case "Opt":
-      return value === null ? null : writeValue(type.item, value);
-    case "List":
-      return value.map((each) => writeValue(type.item, each));
-    case "Map":
-      return makeObject(Object.keys(value).map((name) => [name, writeValue(type.item, value[name])]));
-    case "Record":
-      return makeObject([...type.members].map(([name, member]) => [name, writeValue(member, value[name])]));
-    default:
-      return value;
-  }
-}
-function makeObject(members) {
-  const object = Object.create(null);
-  for (const [name, value] of members) object[name] = value;
-  return object;
-}
-function writeDecimal(count, scale) {
-  const digits = String(count < 0n ? -count : count).padStart(scale + 1, "0");
-  const whole = digits.slice(0, digits.length - scale);
-  return `${count < 0n ? "-" : ""}${whole}${scale ? `.${digits.slice(digits.length - scale)}` : ""}`;
-}
-function stripZeros(text) {
-  return text.includes(".") ? text.replace(/0+$/, "").replace(/\.$/, "") : text;
-}
-function writeAsWords(type, value) {
-  const kind = unwrapOption(type);
-  if (value === null) return "-";
-  if (kind.k === "Dec") return stripZeros(writeDecimal(value, getScaleOf(kind)));
-  if (kind.k === "Qty") return `${stripZeros(writeDecimal(value, QUANTITY_SCALE))} ${kind.unit}`;
-  return String(value);
-}
-function splitDay(day) {
-  const [year, month, number] = day.split("-").map(Number);
-  return [year, month, number];
-}
-const isLeap = (year) => year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
-function countDaysOfMonth(year, month) {
-  return DAYS_BEFORE[month] - DAYS_BEFORE[month - 1] + (month === 2 && isLeap(year) ? 1 : 0);
-}
-function isCalendarDay(text) {
-  if (!/^[0-9]{4}-[0-9]{2}-[0-9]{2}$/.test(text)) return false;
-  const [year, month, day] = splitDay(text);
-  return year >= 1 && month >= 1 && month <= 12 && day >= 1 && day <= countDaysOfMonth(year, month);
-}
-function countDaysBefore(year, month) {
-  const years = year - 1;
-  const days = years * 365 + Math.floor(years / 4) - Math.floor(years / 100) + Math.floor(years / 400) + DAYS_BEFORE[month - 1];
-  return month > 2 && isLeap(year) ? days + 1 : days;
-}
-function countDays(day) {
-  const [year, month, number] = splitDay(day);
-  return countDaysBefore(year, month) + number;
-}
-function writeDay(year, month, day) {
-  if (!(year >= 1 && year <= LAST_YEAR)) throw new CheckFailed("the rules give a day that is not in the years 0001 to 9999");
-  return `${String(year).padStart(4, "0")}-${String(month).padStart(2, "0")}-${String(day).padStart(2, "0")}`;
-}
-function addDays(day, days) {
-  if (day === null) return null;
-  const total = countDays(day) + Number(days);
-  let year = Math.floor((total - 1) / 366) + 1;
-  if (!(year >= 1 && year <= LAST_YEAR + 30)) return writeDay(0, 1, 1);
-  while (countDaysBefore(year + 1, 1) < total) year += 1;
-  let month = 12;
-  while (countDaysBefore(year, month) >= total) month -= 1;
-  return writeDay(year, month, total - countDaysBefore(year, month));
-}
-function addMonths(day, months) {
-  if (day === null) return null;
-  const [oldYear, oldMonth, number] = splitDay(day);
-  const total = oldYear * 12 + oldMonth - 1 + Number(months);
-  const [year, month] = [Math.floor(total / 12), (((total % 12) + 12) % 12) + 1];
-  return writeDay(year, month, Math.min(number, countDaysOfMonth(year, month)));
-}
-function chooseExtreme(call, values) {
-  const target = unwrapOption(call.t);
-  const scaled = values.length === 2 && target.k === "Dec" ? values.map((value, at) => (value === null ? null : rescaleCount(value, unwrapOption(call.args[at].t), target))) : values;
-  const candidates = values.length === 1 ? values[0] : scaled;
-  if (candidates.length === 0 || candidates.includes(null)) return null;
-  return candidates.reduce((best, value) => {
-    const order = compareValues(value, best);
-    return (call.op === "min" ? order < 0 : order > 0) ? value : best;
-  });
-}
-function pickDistinct(type, items) {
-  const seen = new Set();
-  return items.filter((item) => {
-    const key = writeCanonical(writeValue(type.item, item));
-    return !seen.has(key) && seen.add(key);
-  });
-}
-function splitText(text, separator) {
-  return separator === "" ? [text] : text.split(separator);
-}
-function trimText(text) {
-  let [start, end] = [0, text.length];
-  while (start < end && BLANKS.includes(text[start])) start += 1;
-  while (end > start && BLANKS.includes(text[end - 1])) end -= 1;
-  return text.slice(start, end);
-}
-const addCounts = (counts) => counts.reduce((sum, count) => sum + count, 0n);
-function readMember(call, record) {
-  return (record.isFact ? record.members : record)[call.fixed.member];
-}
-function roundQuantity(call, count) {
-  const unit = power(QUANTITY_SCALE - call.fixed.scale);
-  return divideHalfEven(count, unit) * unit;
-}
-function convertQuantity(call, count) {
-  const [numerator, denominator] = (findUnitFactor(call.fixed.from, call.fixed.to));
-  return divideHalfEven(count * numerator, denominator);
-}
-const FUNCTIONS = {
-  some: (_, item) => item,
-  recordGet: readMember,
-  member: (call, record) => (record === null ? null : readMember(call, record)),
-  in: (_, value, items) => items.some((item) => areEqualValues(item, value)),
-  mapGet: (_, map, key) => (Object.hasOwn(map, key) ? map[key] : null),
-  isSome: (_, option) => option !== null,
-  unwrapOr: (_, option, other) => option ?? other,
-  count: (_, items) => BigInt(items.length),
-  concat: (_, ...texts) => texts.join(""),
-  amount: (_, count) => count,
-  toDec: (call, count) => rescaleCount(count, call.args[0].t, call.t),
-  toQty: (call, count) => rescaleCount(count, call.args[0].t, call.t),
-  sumDec: (call, counts) => rescaleCount(addCounts(counts), call.args[0].t.item, call.t),
-  sumQty: (_, counts) => addCounts(counts),
-  convert: convertQuantity,
-  text: (call, value) => writeAsWords(call.args[0].t, value),
-  startsWith: (_, text, part) => text.startsWith(part),
-  endsWith: (_, text, part) => text.endsWith(part),
-  contains: (_, text, part) => text.includes(part),
-  split: (_, text, separator) => splitText(text, separator),
-  trim: (_, text) => trimText(text),
-  length: (_, text) => BigInt([...text].length),
-  daysBetween: (_, start, end) => BigInt(countDays(end) - countDays(start)),
-  addDays: (_, day, days) => addDays(day, days),
-  addMonths: (_, day, months) => addMonths(day, months),
-  addYears: (_, day, years) => addMonths(day, years * 12n),
-  year: (_, day) => BigInt(splitDay(day)[0]),
-  month: (_, day) => BigInt(splitDay(day)[1]),
-  day: (_, day) => BigInt(splitDay(day)[2]),
-  min: (call, ...values) => chooseExtreme(call, values),
-  max: (call, ...values) => chooseExtreme(call, values),
-  abs: (_, count) => (count < 0n ? -count : count),
-  round: roundQuantity,
-  sum: (_, counts) => addCounts(counts),
-  first: (_, items) => (items.length ? items[0] : null),
-  last: (_, items) => (items.length ? items[items.length - 1] : null),
-  distinct: (call, items) => pickDistinct(call.t, items),
-  present: (_, items) => items.filter((item) => item !== null),
-  isEmpty: (_, items) => items.length === 0,
-  toEnum: (call, text) => (text === null ? null : (unwrapOption(call.t).spellings?.get(text) ?? null)),
-};
-function applyFunction(call, values, world) {
-  const result = call.op in FUNCTIONS ? FUNCTIONS[call.op](call, ...values) : world[call.op];
-  return LIMITED.has(call.op) ? requireMagnitude(call.t, result) : result;
-}
-const LIMIT = 10n ** 36n;
-const DECIMAL = /^(-?)([0-9]+)(?:[.]([0-9]+))?$/;
-const LONGEST_DECIMAL = 80;
-class RuleFacts {
-  constructor() {
-    this.byType = new Map();
-  }
-  static async read(facts, types, table) {
-    const read = new RuleFacts();
-    const names = new Set();
-    for (const type of types) {
-      read.byType.set(type.text, new Map());
-      names.add(type.name);
-    }
-    for (const fact of facts) {
-      if (!names.has(fact.fact_type)) continue;
-      const text = `${fact.fact_type}@${fact.schema_version}`;
-      const group = read.byType.get(text);
-      if (group === undefined) throw new CheckFailed(`fact \`${fact.fact_key.slice(0, 80)}\` is of a schema version that the rules do not read`);
-      const schema = table.listMembers((table.fact(text)));
-      const members = makeObject([...schema].map(([name, type]) => [name, readMemberValue(type, fact.payload[name] ?? null, `${fact.fact_key}: ${name}`)]));
-      group.set(fact.fact_key, { isFact: true, key: fact.fact_key, hash: toHex(await hashBytes(encodeCanonical(fact.payload))), members });
-    }
-    return read;
-  }
-  get(type, key) {
-    return this.byType.get(type.text)?.get(key) ?? null;
-  }
-  find(type, prefix) {
-    const records = [...(this.byType.get(type.text)?.values() ?? [])].filter(({ key }) => key.startsWith(prefix));
-    return records.sort((one, other) => compareTexts(one.key, other.key));
-  }
-}
-function readMemberValue(type, value, where) {
-  if (value === null) return null;
-  const isObject = typeof value === "object" && !Array.isArray(value);
-  switch (type.k) {
-    case "Opt":
-      return readMemberValue(type.item, value, where);
-    case "Dec":
-      return readDecimal(value, getScaleOf(type), where);
-    case "List":
-      if (!Array.isArray(value)) return refuseMember(where);
-      return value.map((part, at) => requireValue(type.item, part, `${where}[${at}]`));
-    case "Map":
-      if (!isObject) return refuseMember(where);
-      return makeObject(Object.keys(value).map((name) => [name, requireValue(type.item, value[name], `${where}.${name}`)]));
-    case "Record":
-      if (!isObject) return refuseMember(where);
-      return makeObject([...type.members].map(([name, member]) => [name, requireValue(member, value[name] ?? null, `${where}.${name}`)]));
-    case "Bool":
-      return typeof value === "boolean" ? value : refuseMember(where);
-    case "Int":
-      return readWhole(value, where);
-    case "Date":
-      return typeof value === "string" && isCalendarDay(value) ? value : refuseMember(where);
-    default:
-      return typeof value === "string" ? value : refuseMember(where);
-  }
-}
-function requireValue(type, value, where) {
-  if (value === null && type.k !== "Opt") return refuseMember(where);
-  return readMemberValue(type, value, where);
-}
-function refuseMember(where) {
-  throw new CheckFailed(`the fact \`${where.slice(0, 160)}\` does not fit its schema`);
-}
-function readWhole(value, where) {
-  if (typeof value !== "number" && typeof value !== "bigint") return refuseMember(where);
-  const count = BigInt(value);
-  return count < LIMIT && -count < LIMIT ? count : refuseMember(where);
-}
-function readDecimal(value, scale, where) {
-  if (typeof value !== "string") return readWhole(value, where) * 10n ** BigInt(scale);
-  const parts = value.length <= LONGEST_DECIMAL ? DECIMAL.exec(value) : null;
-  if (parts === null) return refuseMember(where);
-  const [, sign, whole, fraction = ""] = parts;
-  if (fraction.length > scale) return refuseMember(where);
-  const count = BigInt(whole + fraction.padEnd(scale, "0"));
-  if (count >= LIMIT * 10n ** BigInt(scale)) return refuseMember(where);
-  return sign ? -count : count;
-}
-class RuleMistake extends CheckFailed {
-  constructor(message, at) {
-    super(message);
-    this.at = at;
-  }
-}
-const RESERVED_WORDS = new Set(["field", "example", "property", "let", "if", "then", "else", "assert", "fn", "true", "false", "none"]);
-const LEXEME =
-  /[ \t\r\n]+|--[^\n]*|(?<name>[A-Za-z_][A-Za-z0-9_]*)|(?<text>"(?:[^"\\\n]|\\[^\n])*")|(?<number>[0-9][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)|(?<part>\.[0-9]{1,2}(?![A-Za-z0-9_]))|(?<sign>=[>=]?|[<>!]=?|&&|\|\||\?\?|[(){}[\],;:@+*/.\-|])/y;
-const LANGUAGE = /^(?:[ \t\r\n]|--[^\n]*\n)*language(?:[ \t\r\n]|--[^\n]*\n)*([0-9]+)(?![A-Za-z_.])/;
-const GOOD_NUMBER = /^[0-9]+(?:\.[0-9]+)?$/;
-const GOOD_TEXT = /^"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt{]|u(?!0000)[0-9A-Fa-f]{4}))*"$/;
-const LONE_HALF = /[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/;
-const LONGEST_NAME = 64;
-const LONGEST_NUMBER = 100;
-const ESCAPED_LETTERS = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
-function findLanguage(text) {
-  return Number(LANGUAGE.exec(text)?.[1] ?? 1);
-}
-function lexRules(text, language, start = 0, end = text.length) {
-  const tokens = [];
-  let at = start;
-  while (at < end) {
-    LEXEME.lastIndex = at;
-    const match = LEXEME.exec(text);
-    if (match === null || at + match[0].length > end) throw new RuleMistake("unexpected character", at);
-    const [word] = match;
-    const groups = (match.groups);
-    if (groups.name !== undefined) {
-      if (word.length > LONGEST_NAME) throw new RuleMistake("the name is too long", at);
-      tokens.push({ kind: RESERVED_WORDS.has(word) ? word : "name", text: word, start: at });
-    } else if (groups.text !== undefined) {
-      const isGood = GOOD_TEXT.test(word) && (language > 1 || !/\\\{/.test(word));
-      if (!isGood || LONE_HALF.test(decodeRuleText(word))) throw new RuleMistake("a text with a character or an escape that is not allowed", at);
-      tokens.push({ kind: "text", text: word, start: at });
-    } else if (groups.number !== undefined) {
-      if (!GOOD_NUMBER.test(word) || word.length > LONGEST_NUMBER) throw new RuleMistake("this is not a valid number", at);
-      tokens.push({ kind: "number", text: word, start: at });
-    } else if (groups.part !== undefined) {
-      if (language === 1 || text[at - 1] === undefined || !/[0-9]/.test(text[at - 1])) throw new RuleMistake("a point needs digits before it", at);
-      tokens.push({ kind: "part", text: word, start: at });
-    } else if (groups.sign !== undefined) {
-      if (language === 1 && (word === "|" || word === "??")) throw new RuleMistake("unexpected character", at);
-      tokens.push({ kind: word, text: word, start: at });
-    }
-    at += word.length;
-  }
-  for (let count = 0; count < 3; count++) tokens.push({ kind: "", text: "", start: end });
-  return tokens;
-}
-function decodeRuleText(lexeme) {
-  return lexeme.slice(1, -1).replace(/\\(?:u([0-9A-Fa-f]{4})|(.))/gs, (_, unit, letter) => (unit === undefined ? (ESCAPED_LETTERS[letter] ?? letter) : String.fromCharCode(parseInt(unit, 16))));
-}
 const STATUS_TEXTS = new Set(["PASS", "FAIL", "WARN", "NOT_APPLICABLE"]);
 function makeCall(op, type, args, fixed = {}) {
   return { k: "call", op, t: type, args, fixed };
@@ -1525,6 +1166,283 @@ function checkBuiltin(checker, node, want) {
   const [least, most, check] = calls[node.name];
   if (node.args.length < least || node.args.length > most) checker.refuse(node, `\`${node.name}\` takes another number of arguments`);
   return check(checker, node, node.args, want);
+}
+class RuleMistake extends CheckFailed {
+  constructor(message, at) {
+    super(message);
+    this.at = at;
+  }
+}
+const RESERVED_WORDS = new Set(["field", "example", "property", "let", "if", "then", "else", "assert", "fn", "true", "false", "none"]);
+const LEXEME =
+  /[ \t\r\n]+|--[^\n]*|(?<name>[A-Za-z_][A-Za-z0-9_]*)|(?<text>"(?:[^"\\\n]|\\[^\n])*")|(?<number>[0-9][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)|(?<part>\.[0-9]{1,2}(?![A-Za-z0-9_]))|(?<sign>=[>=]?|[<>!]=?|&&|\|\||\?\?|[(){}[\],;:@+*/.\-|])/y;
+const LANGUAGE = /^(?:[ \t\r\n]|--[^\n]*\n)*language(?:[ \t\r\n]|--[^\n]*\n)*([0-9]+)(?![A-Za-z_.])/;
+const GOOD_NUMBER = /^[0-9]+(?:\.[0-9]+)?$/;
+const GOOD_TEXT = /^"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt{]|u(?!0000)[0-9A-Fa-f]{4}))*"$/;
+const LONE_HALF = /[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/;
+const LONGEST_NAME = 64;
+const LONGEST_NUMBER = 100;
+const ESCAPED_LETTERS = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
+function findLanguage(text) {
+  return Number(LANGUAGE.exec(text)?.[1] ?? 1);
+}
+function lexRules(text, language, start = 0, end = text.length) {
+  const tokens = [];
+  let at = start;
+  while (at < end) {
+    LEXEME.lastIndex = at;
+    const match = LEXEME.exec(text);
+    if (match === null || at + match[0].length > end) throw new RuleMistake("unexpected character", at);
+    const [word] = match;
+    const groups = (match.groups);
+    if (groups.name !== undefined) {
+      if (word.length > LONGEST_NAME) throw new RuleMistake("the name is too long", at);
+      tokens.push({ kind: RESERVED_WORDS.has(word) ? word : "name", text: word, start: at });
+    } else if (groups.text !== undefined) {
+      const isGood = GOOD_TEXT.test(word) && (language > 1 || !/\\\{/.test(word));
+      if (!isGood || LONE_HALF.test(decodeRuleText(word))) throw new RuleMistake("a text with a character or an escape that is not allowed", at);
+      tokens.push({ kind: "text", text: word, start: at });
+    } else if (groups.number !== undefined) {
+      if (!GOOD_NUMBER.test(word) || word.length > LONGEST_NUMBER) throw new RuleMistake("this is not a valid number", at);
+      tokens.push({ kind: "number", text: word, start: at });
+    } else if (groups.part !== undefined) {
+      if (language === 1 || text[at - 1] === undefined || !/[0-9]/.test(text[at - 1])) throw new RuleMistake("a point needs digits before it", at);
+      tokens.push({ kind: "part", text: word, start: at });
+    } else if (groups.sign !== undefined) {
+      if (language === 1 && (word === "|" || word === "??")) throw new RuleMistake("unexpected character", at);
+      tokens.push({ kind: word, text: word, start: at });
+    }
+    at += word.length;
+  }
+  for (let count = 0; count < 3; count++) tokens.push({ kind: "", text: "", start: end });
+  return tokens;
+}
+function decodeRuleText(lexeme) {
+  return lexeme.slice(1, -1).replace(/\\(?:u([0-9A-Fa-f]{4})|(.))/gs, (_, unit, letter) => (unit === undefined ? (ESCAPED_LETTERS[letter] ?? letter) : String.fromCharCode(parseInt(unit, 16))));
+}
+const MAGNITUDE_DIGITS = 36;
+const DAYS_BEFORE = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365];
+const LAST_YEAR = 9999;
+const LIMITED = new Set(["toDec", "convert", "sumDec", "sumQty", "sum", "round"]);
+const BLANKS = " \t\r\n";
+const power = (exponent) => 10n ** BigInt(exponent);
+function divideHalfEven(numerator, denominator) {
+  const [top, bottom] = denominator < 0n ? [-numerator, -denominator] : [numerator, denominator];
+  let quotient = top / bottom;
+  let rest = top % bottom;
+  if (rest < 0n) {
+    quotient -= 1n;
+    rest += bottom;
+  }
+  const roundsUp = 2n * rest > bottom || (2n * rest === bottom && quotient % 2n !== 0n);
+  return roundsUp ? quotient + 1n : quotient;
+}
+function rescaleCount(count, source, target) {
+  return divideHalfEven(count * power(getScaleOf(target)), power(getScaleOf(source)));
+}
+function calculateCount(op, leftType, left, rightType, right, result) {
+  const [leftScale, rightScale, scale] = [getScaleOf(leftType), getScaleOf(rightType), getScaleOf(result)];
+  let count;
+  if (op === "*") count = divideHalfEven(left * right * power(scale), power(leftScale + rightScale));
+  else if (op === "/") {
+    if (right === 0n) throw new CheckFailed("the rules divide by zero");
+    count = divideHalfEven(left * power(rightScale + scale), right * power(leftScale));
+  } else {
+    const [one, other] = [rescaleCount(left, leftType, result), rescaleCount(right, rightType, result)];
+    count = op === "+" ? one + other : one - other;
+  }
+  return requireMagnitude(result, count);
+}
+function requireMagnitude(type, count) {
+  const limit = power(MAGNITUDE_DIGITS + getScaleOf(type));
+  if (count >= limit || -count >= limit) throw new CheckFailed("the rules give a number that is not below 10^36");
+  return count;
+}
+function compareValues(one, other) {
+  if (typeof one === "string") return compareTexts(one, other);
+  return one < other ? -1 : one > other ? 1 : 0;
+}
+function areEqualValues(one, other) {
+  if (one === other) return true;
+  if (one === null || other === null || typeof one !== "object" || typeof other !== "object") return false;
+  if (Array.isArray(one)) return one.length === other.length && one.every((each, at) => areEqualValues(each, other[at]));
+  const names = Object.keys(one);
+  return names.length === Object.keys(other).length && names.every((name) => name in other && areEqualValues(one[name], other[name]));
+}
+function compareSides(op, leftType, left, rightType, right) {
+  let [one, other] = [left, right];
+  if (leftType.k === "Dec" && rightType.k === "Dec") [one, other] = [left * power(getScaleOf(rightType)), right * power(getScaleOf(leftType))];
+  if (op === "==") return areEqualValues(one, other);
+  if (op === "!=") return !areEqualValues(one, other);
+  const order = compareValues(one, other);
+  if (op === "<") return order < 0;
+  if (op === "<=") return order <= 0;
+  return op === ">" ? order > 0 : order >= 0;
+}
+function writeValue(type, value) {
+  switch (type.k) {
+    case "Dec":
+      return writeDecimal(value, getScaleOf(type));
+    case "Qty":
+      return { unit: type.unit, value: stripZeros(writeDecimal(value, QUANTITY_SCALE)) };
+    case "Opt":
+      return value === null ? null : writeValue(type.item, value);
+    case "List":
+      return value.map((each) => writeValue(type.item, each));
+    case "Map":
+      return makeObject(Object.keys(value).map((name) => [name, writeValue(type.item, value[name])]));
+    case "Record":
+      return makeObject([...type.members].map(([name, member]) => [name, writeValue(member, value[name])]));
+    default:
+      return value;
+  }
+}
+function makeObject(members) {
+  const object = Object.create(null);
+  for (const [name, value] of members) object[name] = value;
+  return object;
+}
+function writeDecimal(count, scale) {
+  const digits = String(count < 0n ? -count : count).padStart(scale + 1, "0");
+  const whole = digits.slice(0, digits.length - scale);
+  return `${count < 0n ? "-" : ""}${whole}${scale ? `.${digits.slice(digits.length - scale)}` : ""}`;
+}
+function stripZeros(text) {
+  return text.includes(".") ? text.replace(/0+$/, "").replace(/\.$/, "") : text;
+}
+function writeAsWords(type, value) {
+  const kind = unwrapOption(type);
+  if (value === null) return "-";
+  if (kind.k === "Dec") return stripZeros(writeDecimal(value, getScaleOf(kind)));
+  if (kind.k === "Qty") return `${stripZeros(writeDecimal(value, QUANTITY_SCALE))} ${kind.unit}`;
+  return String(value);
+}
+function splitDay(day) {
+  const [year, month, number] = day.split("-").map(Number);
+  return [year, month, number];
+}
+const isLeap = (year) => year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
+function countDaysOfMonth(year, month) {
+  return DAYS_BEFORE[month] - DAYS_BEFORE[month - 1] + (month === 2 && isLeap(year) ? 1 : 0);
+}
+function isCalendarDay(text) {
+  if (!/^[0-9]{4}-[0-9]{2}-[0-9]{2}$/.test(text)) return false;
+  const [year, month, day] = splitDay(text);
+  return year >= 1 && month >= 1 && month <= 12 && day >= 1 && day <= countDaysOfMonth(year, month);
+}
+function countDaysBefore(year, month) {
+  const years = year - 1;
+  const days = years * 365 + Math.floor(years / 4) - Math.floor(years / 100) + Math.floor(years / 400) + DAYS_BEFORE[month - 1];
+  return month > 2 && isLeap(year) ? days + 1 : days;
+}
+function countDays(day) {
+  const [year, month, number] = splitDay(day);
+  return countDaysBefore(year, month) + number;
+}
+function writeDay(year, month, day) {
+  if (!(year >= 1 && year <= LAST_YEAR)) throw new CheckFailed("the rules give a day that is not in the years 0001 to 9999");
+  return `${String(year).padStart(4, "0")}-${String(month).padStart(2, "0")}-${String(day).padStart(2, "0")}`;
+}
+function addDays(day, days) {
+  if (day === null) return null;
+  const total = countDays(day) + Number(days);
+  let year = Math.floor((total - 1) / 366) + 1;
+  if (!(year >= 1 && year <= LAST_YEAR + 30)) return writeDay(0, 1, 1);
+  while (countDaysBefore(year + 1, 1) < total) year += 1;
+  let month = 12;
+  while (countDaysBefore(year, month) >= total) month -= 1;
+  return writeDay(year, month, total - countDaysBefore(year, month));
+}
+function addMonths(day, months) {
+  if (day === null) return null;
+  const [oldYear, oldMonth, number] = splitDay(day);
+  const total = oldYear * 12 + oldMonth - 1 + Number(months);
+  const [year, month] = [Math.floor(total / 12), (((total % 12) + 12) % 12) + 1];
+  return writeDay(year, month, Math.min(number, countDaysOfMonth(year, month)));
+}
+function chooseExtreme(call, values) {
+  const target = unwrapOption(call.t);
+  const scaled = values.length === 2 && target.k === "Dec" ? values.map((value, at) => (value === null ? null : rescaleCount(value, unwrapOption(call.args[at].t), target))) : values;
+  const candidates = values.length === 1 ? values[0] : scaled;
+  if (candidates.length === 0 || candidates.includes(null)) return null;
+  return candidates.reduce((best, value) => {
+    const order = compareValues(value, best);
+    return (call.op === "min" ? order < 0 : order > 0) ? value : best;
+  });
+}
+function pickDistinct(type, items) {
+  const seen = new Set();
+  return items.filter((item) => {
+    const key = writeCanonical(writeValue(type.item, item));
+    return !seen.has(key) && seen.add(key);
+  });
+}
+function splitText(text, separator) {
+  return separator === "" ? [text] : text.split(separator);
+}
+function trimText(text) {
+  let [start, end] = [0, text.length];
+  while (start < end && BLANKS.includes(text[start])) start += 1;
+  while (end > start && BLANKS.includes(text[end - 1])) end -= 1;
+  return text.slice(start, end);
+}
+const addCounts = (counts) => counts.reduce((sum, count) => sum + count, 0n);
+function readMember(call, record) {
+  return (record.isFact ? record.members : record)[call.fixed.member];
+}
+function roundQuantity(call, count) {
+  const unit = power(QUANTITY_SCALE - call.fixed.scale);
+  return divideHalfEven(count, unit) * unit;
+}
+function convertQuantity(call, count) {
+  const [numerator, denominator] = (findUnitFactor(call.fixed.from, call.fixed.to));
+  return divideHalfEven(count * numerator, denominator);
+}
+const FUNCTIONS = {
+  some: (_, item) => item,
+  recordGet: readMember,
+  member: (call, record) => (record === null ? null : readMember(call, record)),
+  in: (_, value, items) => items.some((item) => areEqualValues(item, value)),
+  mapGet: (_, map, key) => (Object.hasOwn(map, key) ? map[key] : null),
+  isSome: (_, option) => option !== null,
+  unwrapOr: (_, option, other) => option ?? other,
+  count: (_, items) => BigInt(items.length),
+  concat: (_, ...texts) => texts.join(""),
+  amount: (_, count) => count,
+  toDec: (call, count) => rescaleCount(count, call.args[0].t, call.t),
+  toQty: (call, count) => rescaleCount(count, call.args[0].t, call.t),
+  sumDec: (call, counts) => rescaleCount(addCounts(counts), call.args[0].t.item, call.t),
+  sumQty: (_, counts) => addCounts(counts),
+  convert: convertQuantity,
+  text: (call, value) => writeAsWords(call.args[0].t, value),
+  startsWith: (_, text, part) => text.startsWith(part),
+  endsWith: (_, text, part) => text.endsWith(part),
+  contains: (_, text, part) => text.includes(part),
+  split: (_, text, separator) => splitText(text, separator),
+  trim: (_, text) => trimText(text),
+  length: (_, text) => BigInt([...text].length),
+  daysBetween: (_, start, end) => BigInt(countDays(end) - countDays(start)),
+  addDays: (_, day, days) => addDays(day, days),
+  addMonths: (_, day, months) => addMonths(day, months),
+  addYears: (_, day, years) => addMonths(day, years * 12n),
+  year: (_, day) => BigInt(splitDay(day)[0]),
+  month: (_, day) => BigInt(splitDay(day)[1]),
+  day: (_, day) => BigInt(splitDay(day)[2]),
+  min: (call, ...values) => chooseExtreme(call, values),
+  max: (call, ...values) => chooseExtreme(call, values),
+  abs: (_, count) => (count < 0n ? -count : count),
+  round: roundQuantity,
+  sum: (_, counts) => addCounts(counts),
+  first: (_, items) => (items.length ? items[0] : null),
+  last: (_, items) => (items.length ? items[items.length - 1] : null),
+  distinct: (call, items) => pickDistinct(call.t, items),
+  present: (_, items) => items.filter((item) => item !== null),
+  isEmpty: (_, items) => items.length === 0,
+  toEnum: (call, text) => (text === null ? null : (unwrapOption(call.t).spellings?.get(text) ?? null)),
+};
+function applyFunction(call, values, world) {
+  const result = call.op in FUNCTIONS ? FUNCTIONS[call.op](call, ...values) : world[call.op];
+  return LIMITED.has(call.op) ? requireMagnitude(call.t, result) : result;
 }
 class RuleChecker {
   constructor(language, sees) {
@@ -1831,12 +1749,17 @@ class RuleChecker {
       const left = this.check(one);
       return [left, this.checkLiteralSide(op, other, left)];
     }
-    if (this.isAmbiguous(one)) {
+    const takesType = (each) => this.isAmbiguous(each) || isSomeNumber(each);
+    if (takesType(one) && !takesType(other)) {
       const right = this.check(other);
-      return [this.check(one, right.t), right];
+      return [this.checkBeside(one, right.t), right];
     }
     const left = this.check(one);
-    return [left, this.check(other, this.isAmbiguous(other) ? left.t : null)];
+    return [left, takesType(other) ? this.checkBeside(other, left.t) : this.check(other)];
+  }
+  checkBeside(node, type) {
+    const isTaken = !isSomeNumber(node) || (type.k === "Opt" && type.item.k === "Dec");
+    return isTaken ? this.check(node, type) : this.check(node);
   }
   checkLiteralSide(op, literal, other) {
     if (literal.k === "number") return this.typeBeside(literal, other.t);
@@ -1940,6 +1863,9 @@ class RuleChecker {
 }
 function isUndecided(node) {
   return node.k === "number" || node.k === "none" || (node.k === "list" && node.items.length === 0);
+}
+function isSomeNumber(node) {
+  return node.k === "call" && node.name === "some" && node.args.length === 1 && node.args[0].k === "number";
 }
 function listResults(node) {
   if (node.k === "if") return [...node.branches.map((branch) => branch.body), node.otherwise].flatMap(listResults);
@@ -2077,17 +2003,19 @@ class RuleParser {
     const type = this.parseType();
     this.expect("=");
     const body = this.parseExpr();
+    let layer = null;
     if (this.language > 1) {
-      this.parseLayer();
+      layer = this.parseLayer();
       if (this.isWord("about")) this.skipAbout();
     }
     this.expect(";");
-    return { k: "rule", word: "field", name: path.join("."), access: access.sort(), type, body, ...this.spanFrom(first) };
+    return { k: "rule", word: "field", name: path.join("."), access: access.sort(), type, body, layer, ...this.spanFrom(first) };
   }
   parseLayer() {
-    if (!this.isWord("layer")) return;
+    if (!this.isWord("layer")) return null;
     this.at += 1;
-    if (!LAYER_WORDS.has(this.parseName())) this.refuse("there is no such layer");
+    const layer = this.parseName();
+    return LAYER_WORDS.has(layer) ? layer : this.refuse("there is no such layer");
   }
   skipAbout() {
     this.at += 1;
@@ -2170,10 +2098,10 @@ class RuleParser {
       severity = this.parseName();
       if (severity !== "fail" && severity !== "warn") this.refuse("there is no such severity");
     }
-    this.parseLayer();
+    const layer = this.parseLayer();
     if (!isCited) isCited = this.parseCite();
     this.expect(";");
-    return { k: "requirement", word: "require", name, title, scope, from, to, day, condition, message, severity, ...this.spanFrom(first) };
+    return { k: "requirement", word: "require", name, title, scope, from, to, day, condition, message, severity, layer, ...this.spanFrom(first) };
   }
   parseClause(word) {
     if (!this.isWord(word)) return null;
@@ -2694,14 +2622,14 @@ class RuleProgram {
       const reads = new Set();
       const type = (checker.fields.get(item.name));
       const body = this.checkApart(reads, true, () => checker.check(item.body, type));
-      fields.set(item.name, { path: item.name, access: item.access, type, body, reads, start: item.body.start, end: item.body.end });
+      fields.set(item.name, { path: item.name, access: item.access, type, body, layer: item.layer, reads, start: item.body.start, end: item.body.end });
     }
     const requirements = items.filter(({ k }) => k === "requirement");
     if (requirements.length) {
       const reads = new Set();
       const checks = this.checkApart(reads, true, () => requirements.map((node) => this.checkRequirement(node)));
       const body = { k: "requirements", t: checker.types.BOOL, items: checks };
-      fields.set(REQUIREMENTS_PATH, { path: REQUIREMENTS_PATH, access: [], type: checker.types.BOOL, body, reads, start: null, end: null });
+      fields.set(REQUIREMENTS_PATH, { path: REQUIREMENTS_PATH, access: [], type: checker.types.BOOL, body, layer: null, reads, start: null, end: null });
     }
     const known = new Map();
     const missable = new Set();
@@ -2779,7 +2707,7 @@ class RuleProgram {
     if (to !== null) body = limit(">=", to, "expired", body);
     if (from !== null) body = limit("<", from, "not_yet_in_force", body);
     if (scope !== null) body = choose(scope, body, emit("NOT_APPLICABLE", "out_of_scope"));
-    return { k: "requirement", t: types.BOOL, code: node.name, severity, body, start: node.start, end: node.end };
+    return { k: "requirement", t: types.BOOL, code: node.name, severity, body, layer: node.layer, start: node.start, end: node.end };
   }
   checkDay(node) {
     const { types } = this.checker;
@@ -2894,14 +2822,22 @@ class RuleWalker {
       return;
     }
     const { value, cause, reads } = this.walkExpression(field.body);
-    if (field.start !== null) data.at = this.program.toBytes((field));
-    if (cause !== null) {
-      this.missingFields.set(field.path, cause);
-      this.addEntry({ code: cause.code, message: cause.message, status: "FAIL" });
-      data.missing = { code: cause.code, message: cause.message };
-    }
+    this.noteOutcome(field, data, cause);
     this.values.set(field.path, value);
     this.derivations.set(field.path, this.addNode("OP", data, reads));
+  }
+  noteOutcome(field, data, cause) {
+    if (field.start !== null) data.at = this.program.toBytes((field));
+    if (cause === null) return;
+    this.missingFields.set(field.path, cause);
+    this.addEntry({ code: cause.code, message: cause.message, status: "FAIL" });
+    data.missing = { code: cause.code, message: cause.message };
+  }
+  async finishSteps() {
+    for (const { data } of this.steps) {
+      for (const name of ["list_hash", "value_hash"]) if (data[name]?.to_hash !== undefined) data[name] = toHex(await hashBytes(encodeUtf8(data[name].to_hash)));
+    }
+    return this.steps;
   }
   get nextId() {
     return this.first + this.steps.length;
@@ -3276,10 +3212,396 @@ function compareKeys(one, other) {
   if (one === null || other === null) return (one === null ? 0 : 1) - (other === null ? 0 : 1);
   return compareValues(one, other);
 }
+class LayerWalker extends RuleWalker {
+  constructor(program, facts, world, upper) {
+    super(program, facts, world);
+    this.first = 0;
+    this.upper = upper;
+    for (const [path, { value, cause }] of upper.fields) {
+      this.values.set(path, value);
+      if (cause !== null) this.missingFields.set(path, cause);
+    }
+  }
+  deriveField(field) {
+    this.field = field.path;
+    const isOfRequirements = field.path === REQUIREMENTS_PATH;
+    const { requirements } = this.upper;
+    const above = isOfRequirements ? requirements.map((each) => this.addNode("LAYER_GET", makeObject(Object.entries({ ...each, op: "requirements" })), [])) : [];
+    const { value, cause, reads } = this.walkExpression(field.body);
+    const data = makeObject([
+      ["op", "derivation"],
+      ["path", field.path],
+    ]);
+    this.noteOutcome(field, data, cause);
+    this.values.set(field.path, isOfRequirements ? Boolean(value) && requirements.every((each) => each.value) : value);
+    this.derivations.set(field.path, this.addNode("OP", data, [...above, ...reads]));
+  }
+  evaluateField(expr) {
+    const upper = this.upper.fields.get(expr.path);
+    if (upper !== undefined && !this.derivations.has(expr.path)) {
+      this.derivations.set(expr.path, this.addNode("LAYER_GET", makeObject(Object.entries({ ...upper.place, path: expr.path })), []));
+    }
+    return super.evaluateField(expr);
+  }
+  evaluateDefinition(expr) {
+    const upper = this.upper.definitions.get(expr.name);
+    if (upper !== undefined && !this.defined.has(expr.name)) {
+      const node = this.addNode("LAYER_GET", makeObject(Object.entries({ ...upper.place, name: expr.name })), []);
+      this.defined.set(expr.name, { value: upper.value, cause: upper.cause, node });
+    }
+    return super.evaluateDefinition(expr);
+  }
+  holdDefinition(name) {
+    if (!this.defined.has(name)) this.defined.set(name, this.computeDefinition(name));
+    return this.defined.get(name);
+  }
+}
+const LIMIT = 10n ** 36n;
+const DECIMAL = /^(-?)([0-9]+)(?:[.]([0-9]+))?$/;
+const LONGEST_DECIMAL = 80;
+class RuleFacts {
+  constructor() {
+    this.byType = new Map();
+  }
+  static async read(facts, types, table) {
+    const read = new RuleFacts();
+    const names = new Set();
+    for (const type of types) {
+      read.byType.set(type.text, new Map());
+      names.add(type.name);
+    }
+    for (const fact of facts) {
+      if (!names.has(fact.fact_type)) continue;
+      const text = `${fact.fact_type}@${fact.schema_version}`;
+      const group = read.byType.get(text);
+      if (group === undefined) throw new CheckFailed(`fact \`${fact.fact_key.slice(0, 80)}\` is of a schema version that the rules do not read`);
+      const schema = table.listMembers((table.fact(text)));
+      const members = makeObject([...schema].map(([name, type]) => [name, readMemberValue(type, fact.payload[name] ?? null, `${fact.fact_key}: ${name}`)]));
+      group.set(fact.fact_key, { isFact: true, key: fact.fact_key, hash: toHex(await hashBytes(encodeCanonical(fact.payload))), members });
+    }
+    return read;
+  }
+  get(type, key) {
+    return this.byType.get(type.text)?.get(key) ?? null;
+  }
+  find(type, prefix) {
+    const records = [...(this.byType.get(type.text)?.values() ?? [])].filter(({ key }) => key.startsWith(prefix));
+    return records.sort((one, other) => compareTexts(one.key, other.key));
+  }
+}
+function readMemberValue(type, value, where) {
+  if (value === null) return null;
+  const isObject = typeof value === "object" && !Array.isArray(value);
+  switch (type.k) {
+    case "Opt":
+      return readMemberValue(type.item, value, where);
+    case "Dec":
+      return readDecimal(value, getScaleOf(type), where);
+    case "List":
+      if (!Array.isArray(value)) return refuseMember(where);
+      return value.map((part, at) => requireValue(type.item, part, `${where}[${at}]`));
+    case "Map":
+      if (!isObject) return refuseMember(where);
+      return makeObject(Object.keys(value).map((name) => [name, requireValue(type.item, value[name], `${where}.${name}`)]));
+    case "Record":
+      if (!isObject) return refuseMember(where);
+      return makeObject([...type.members].map(([name, member]) => [name, requireValue(member, value[name] ?? null, `${where}.${name}`)]));
+    case "Bool":
+      return typeof value === "boolean" ? value : refuseMember(where);
+    case "Int":
+      return readWhole(value, where);
+    case "Date":
+      return typeof value === "string" && isCalendarDay(value) ? value : refuseMember(where);
+    default:
+      return typeof value === "string" ? value : refuseMember(where);
+  }
+}
+function requireValue(type, value, where) {
+  if (value === null && type.k !== "Opt") return refuseMember(where);
+  return readMemberValue(type, value, where);
+}
+function refuseMember(where) {
+  throw new CheckFailed(`the fact \`${where.slice(0, 160)}\` does not fit its schema`);
+}
+function readWhole(value, where) {
+  if (typeof value !== "number" && typeof value !== "bigint") return refuseMember(where);
+  const count = BigInt(value);
+  return count < LIMIT && -count < LIMIT ? count : refuseMember(where);
+}
+function readDecimal(value, scale, where) {
+  if (typeof value !== "string") return readWhole(value, where) * 10n ** BigInt(scale);
+  const parts = value.length <= LONGEST_DECIMAL ? DECIMAL.exec(value) : null;
+  if (parts === null) return refuseMember(where);
+  const [, sign, whole, fraction = ""] = parts;
+  if (fraction.length > scale) return refuseMember(where);
+  const count = BigInt(whole + fraction.padEnd(scale, "0"));
+  if (count >= LIMIT * 10n ** BigInt(scale)) return refuseMember(where);
+  return sign ? -count : count;
+}
+const LAYERS = ["model", "batch", "item"];
+const LAYERS_BY_FACT = { Batch: "batch", Item: "item", Reading: "item", ReadingSeries: "item" };
+const DATED_FACT = "Battery";
+const NO_PARTS = new Set(["t", "fact"]);
+function getFactLayer(factType) {
+  return Object.hasOwn(LAYERS_BY_FACT, factType) ? LAYERS_BY_FACT[factType] : "model";
+}
+class ProgramLayers {
+  constructor(program) {
+    this.program = program;
+    this.bodies = new Map(program.fields.map((field) => [field.path, field]));
+    this.chosen = new Map();
+    this.requirements = (this.bodies.get(REQUIREMENTS_PATH)?.body.items ?? []);
+  }
+  findOfField(path) {
+    if (path === REQUIREMENTS_PATH) return "item";
+    const field = (this.bodies.get(path));
+    return this.choose(`field ${path}`, field.body, field.layer);
+  }
+  findOfDefinition(name) {
+    return this.choose(`def ${name}`, this.program.checker.definitions.get(name).body, null);
+  }
+  findOfRequirement(requirement) {
+    return this.choose(`require ${requirement.code}`, requirement.body, requirement.layer);
+  }
+  choose(key, body, stated) {
+    let layer = this.chosen.get(key);
+    if (layer === undefined) {
+      layer = LAYERS[Math.max(LAYERS.indexOf(stated ?? "model"), this.rankReads(body))];
+      this.chosen.set(key, layer);
+    }
+    return layer;
+  }
+  rankReads(part) {
+    if (part === null || typeof part !== "object") return 0;
+    if (Array.isArray(part)) return part.reduce((rank, each) => Math.max(rank, this.rankReads(each)), 0);
+    let rank = LAYERS.indexOf(this.findOfRead(part));
+    for (const [name, value] of Object.entries(part)) if (!NO_PARTS.has(name)) rank = Math.max(rank, this.rankReads(value));
+    return rank;
+  }
+  findOfRead(part) {
+    switch (part.k) {
+      case "fact":
+      case "facts":
+        return getFactLayer(part.fact.name);
+      case "field":
+        return this.findOfField(part.path);
+      case "definition":
+        return this.findOfDefinition(part.name);
+      case "function":
+        return this.choose(`fn ${part.name}`, this.program.checker.functions.get(part.name).body, null);
+      case "call":
+        return part.op === "issuedOn" || this.readsBatteryDay(part) ? "item" : "model";
+      default:
+        return "model";
+    }
+  }
+  readsBatteryDay(call) {
+    if ((call.op !== "recordGet" && call.op !== "member") || call.args.length === 0) return false;
+    const record = unwrapOption(call.args[0].t);
+    if (record.k !== "Fact" || record.name !== DATED_FACT) return false;
+    const { types } = this.program.checker;
+    return types.listMembers(record).get(call.fixed.member) === types.DATE;
+  }
+}
 const BLINDING_TYPE = "Blinding";
+const SALT_BYTES = 16;
+const RATE = 136; // FIPS 202: bytes of the state that SHAKE-256 reads and gives at once
+const MASK = (1n << 64n) - 1n;
+function findSecret(facts, receipt) {
+  const blinding = facts.find((fact) => fact.fact_type === BLINDING_TYPE && fact.fact_key === `blinding:${receipt.snapshot_id}`);
+  if (blinding === undefined) return null;
+  const isGood = blinding.schema_version === 1 && Object.keys(blinding.payload).length === 1 && /^[0-9a-f]{64}$/.test(String(blinding.payload.key));
+  if (!isGood) throw new CheckFailed("the snapshot's secret does not have its form");
+  return fromHex(blinding.payload.key);
+}
+async function openSalts(facts, receipt) {
+  const secret = findSecret(facts, receipt) ?? new Uint8Array(32);
+  const key = await crypto.subtle.importKey("raw", (secret), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  return async (purpose) => toHex(new Uint8Array(await crypto.subtle.sign("HMAC", key, (encodeUtf8(`BPC-BLIND-1\0${receipt.passport_version_id}\0${purpose}`)))));
+}
+function deriveLayerSalts(secret, versionId, count) {
+  const digits = toHex(hashShake256(joinBytes(secret, encodeUtf8(`BPC-ITEM-SALT-1\0${versionId}`)), SALT_BYTES * (count + 2)));
+  const [payload, steps, ...fields] = (digits.match(/.{32}/g));
+  return { payload, steps, fields };
+}
+function hashShake256(bytes, length) {
+  const padded = new Uint8Array((Math.floor(bytes.length / RATE) + 1) * RATE);
+  padded.set(bytes);
+  padded[bytes.length] ^= 0x1f;
+  padded[padded.length - 1] ^= 0x80;
+  const state = new BigUint64Array(25);
+  const view = new DataView(padded.buffer);
+  for (let start = 0; start < padded.length; start += RATE) {
+    for (let at = 0; at < RATE / 8; at++) state[at] ^= view.getBigUint64(start + 8 * at, true);
+    permuteState(state);
+  }
+  const blocks = Math.ceil(length / RATE);
+  const output = new DataView(new ArrayBuffer(blocks * RATE));
+  for (let block = 0; block < blocks; block++) {
+    if (block > 0) permuteState(state);
+    for (let at = 0; at < RATE / 8; at++) output.setBigUint64(block * RATE + 8 * at, state[at], true);
+  }
+  return new Uint8Array(output.buffer, 0, length);
+}
+function permuteState(state) {
+  let register = 1;
+  for (let round = 0; round < 24; round++) {
+    const columns = [0, 1, 2, 3, 4].map((x) => state[x] ^ state[x + 5] ^ state[x + 10] ^ state[x + 15] ^ state[x + 20]); // theta
+    for (let at = 0; at < 25; at++) state[at] ^= columns[(at + 4) % 5] ^ rotateLane(columns[(at + 1) % 5], 1);
+    let [x, y, lane] = [1, 0, state[1]]; // rho and pi
+    for (let step = 0; step < 24; step++) {
+      [x, y] = [y, (2 * x + 3 * y) % 5];
+      const next = state[x + 5 * y];
+      state[x + 5 * y] = rotateLane(lane, (((step + 1) * (step + 2)) / 2) % 64);
+      lane = next;
+    }
+    for (let row = 0; row < 25; row += 5) { // chi
+      const lanes = state.slice(row, row + 5);
+      for (let column = 0; column < 5; column++) state[row + column] = lanes[column] ^ (~lanes[(column + 1) % 5] & MASK & lanes[(column + 2) % 5]);
+    }
+    for (let bit = 0; bit < 7; bit++) { // iota
+      if (register & 1) state[0] ^= 1n << BigInt((1 << bit) - 1);
+      register = register & 0x80 ? ((register << 1) ^ 0x171) & 0xff : register << 1;
+    }
+  }
+}
+function rotateLane(lane, count) {
+  return ((lane << BigInt(count)) | (lane >> BigInt(64 - count))) & MASK;
+}
+async function compareLayer(inputs, above) {
+  const program = new RuleProgram(inputs.rules); // 1
+  if (program.language !== 2) throw new CheckFailed("only rules of level 2 have layers");
+  const rules = { program, layers: new ProgramLayers(program) };
+  const [model, batch] = above;
+  let upper = await evaluateModel(model, rules); // 2
+  if (batch !== undefined) upper = await addBatch(batch, rules, upper);
+  const layer = inputs.payload.layer;
+  const own = layer === "item" && batch === undefined ? ["batch", "item"] : [layer];
+  const { walker, fields } = await deriveLayer(inputs, rules, own, upper);
+  const steps = await walker.finishSteps();
+  compareSteps(inputs.proof.steps, steps);
+  compareFields(inputs, walker, fields);
+  compareEntries(walker.compliance, inputs.payload);
+  const isFailed = upper.isFailed || walker.compliance.some((entry) => entry.status === "FAIL");
+  if (inputs.payload.verdict !== (isFailed ? "FAIL" : "PASS")) throw new CheckFailed("the verdict is not that of all layers"); // 5
+  return `evaluating rules.bpc again in this browser gives the same ${steps.length} steps`;
+}
+async function evaluateModel({ facts, payload, proof }, { program, layers }) {
+  const own = facts.filter((fact) => getFactLayer(fact.fact_type) === "model");
+  const walker = await openWalker(program, own, payload.battery_product, "", { fields: new Map(), definitions: new Map(), requirements: [] });
+  const ownFields = program.fields.filter(({ path }) => layers.findOfField(path) === "model");
+  for (const field of ownFields) walker.deriveField(field);
+  const places = new Map(ownFields.map(({ path }) => [path, { hash: proof.nodes[proof.field_index[path]]?.hash, layer: ("model"), node: proof.field_index[path] }]));
+  const definitions = new Map();
+  const nodes = new Map();
+  for (const { id, hash, type, data } of proof.nodes) {
+    if (data.op === "definition" && isReadable(data.name, "model", { program, layers })) definitions.set(data.name, { ...walker.holdDefinition(data.name), place: { hash, layer: "model", node: id } });
+    if (type === "COMPLIANCE_EMIT" && data.at !== undefined) nodes.set(data.code, { hash, status: data.status });
+  }
+  const requirements = await summariseRequirements("model", layers, nodes);
+  const codes = new Map(layers.requirements.map((each) => [each.code, layers.findOfRequirement(each)]));
+  const isOfModel = (entry) => (entry.field === REQUIREMENTS_PATH && codes.has(entry.code) ? codes.get(entry.code) : layers.findOfField(entry.field)) === "model";
+  return {
+    values: { fields: listValues(walker, places), definitions, requirements: [requirements] },
+    facts: own,
+    isFailed: payload.compliance.some((entry) => isOfModel(entry) && entry.status === "FAIL"),
+  };
+}
+async function addBatch(batch, rules, above) {
+  const { walker, fields } = await deriveLayer(batch, rules, ["batch"], above);
+  const { root, steps, fields: fieldNodes } = batch.proof;
+  const layer = "batch";
+  const ids = new Map(fieldNodes.map(({ id, path }) => [path, id]));
+  const places = new Map(
+    fields.filter(({ path }) => path !== REQUIREMENTS_PATH).map(({ path }) => [path, { hash: root.fields[ids.get(path)], layer, node: ids.get(path) }]),
+  );
+  const definitions = new Map(above.values.definitions);
+  for (const [name, outcome] of walker.defined) {
+    if (outcome.node < 0 || !isReadable(name, layer, rules)) continue;
+    definitions.set(name, { value: outcome.value, cause: outcome.cause, place: { hash: await hashValue(steps[outcome.node]), layer, node: outcome.node } });
+  }
+  const nodes = new Map();
+  for (const step of steps) {
+    if (step.type === "COMPLIANCE_EMIT" && step.data.at !== undefined) nodes.set(step.data.code, { hash: await hashValue(step), status: step.data.status });
+  }
+  const requirements = await summariseRequirements(layer, rules.layers, nodes);
+  return {
+    values: { fields: new Map([...above.values.fields, ...listValues(walker, places)]), definitions, requirements: [...above.values.requirements, requirements] },
+    facts: [...above.facts, ...batch.facts],
+    isFailed: above.isFailed || batch.payload.compliance.some((entry) => entry.status === "FAIL"),
+  };
+}
+async function deriveLayer({ facts, payload, receipt }, { program, layers }, own, above) {
+  const walker = await openWalker(program, [...above.facts, ...facts], payload.battery_product, receipt.issued_at.slice(0, 10), above.values);
+  const fields = program.fields.filter(({ path }) => path === REQUIREMENTS_PATH || own.includes(layers.findOfField(path)));
+  for (const field of fields) {
+    if (field.path !== REQUIREMENTS_PATH) walker.deriveField(field);
+    else {
+      const items = layers.requirements.filter((each) => own.includes(layers.findOfRequirement(each)));
+      walker.deriveField({ ...field, body: { ...field.body, items } });
+    }
+  }
+  return { walker, fields: [...fields].sort((one, other) => compareTexts(one.path, other.path)) };
+}
+async function openWalker(program, facts, product, issuedOn, upper) {
+  const { checker } = program;
+  return new LayerWalker(program, await RuleFacts.read(facts, checker.facts, checker.types), { productSku: product.sku, productName: product.name, issuedOn }, upper);
+}
+function listValues(walker, places) {
+  return new Map([...places].map(([path, place]) => [path, { value: walker.values.get(path), cause: walker.missingFields.get(path) ?? null, place }]));
+}
+function isReadable(name, layer, { program, layers }) {
+  const definition = program.checker.definitions.get(name);
+  return definition !== undefined && !definition.body.t.hasFacts && layers.findOfDefinition(name) === layer;
+}
+async function summariseRequirements(layer, layers, nodes) {
+  const codes = layers.requirements.filter((each) => layers.findOfRequirement(each) === layer).map(({ code }) => code);
+  const stated = codes.map((code) => {
+    const node = nodes.get(code);
+    if (node === undefined) throw new CheckFailed(`the proof of the ${layer} has no entry for the requirement \`${shortenText(code)}\``);
+    return { code, ...node };
+  });
+  return {
+    count: codes.length,
+    layer,
+    list_hash: await hashValue(stated.map(({ code, hash }) => [code, hash])),
+    value: stated.every(({ status }) => status !== "FAIL"),
+  };
+}
+function compareSteps(actual, expected) {
+  for (let at = 0; at < Math.min(actual.length, expected.length); at++) { // 3
+    const { type, data, children } = expected[at];
+    const text = writeCanonical(makeObject(Object.entries({ children, data: makeObject(Object.entries(data)), type })));
+    if (text !== writeCanonical(actual[at])) throw new CheckFailed(`step ${at} of the proof is not what the rules give: ${shortenText(text)}`);
+  }
+  if (actual.length !== expected.length) throw new CheckFailed(`the proof has ${actual.length} steps, and the rules give ${expected.length}`);
+}
+function compareFields({ facts, payload, proof, receipt }, walker, fields) {
+  const secret = findSecret(facts, receipt);
+  if (secret === null) throw new CheckFailed("the snapshot has no secret");
+  const salts = deriveLayerSalts(secret, receipt.passport_version_id, fields.length);
+  const paths = proof.fields.map(({ path }) => path);
+  if (writeCanonical(paths) !== writeCanonical(fields.map(({ path }) => path))) throw new CheckFailed("the proof does not have exactly the fields that the rules give for this layer"); // 4
+  for (const [at, { path, access, type }] of fields.entries()) {
+    const field = proof.fields[at];
+    if (writeCanonical(field.value) !== writeCanonical(writeValue(type, walker.values.get(path)))) throw new CheckFailed(`\`${shortenText(path)}\` has another value than the rules give`);
+    if (field.type !== type.text || writeCanonical(field.access) !== writeCanonical(access)) throw new CheckFailed(`\`${shortenText(path)}\` has other audiences or another type than its rule`);
+    if (field.salt !== salts.fields[at]) throw new CheckFailed(`the salt of \`${shortenText(path)}\` is not made from the snapshot's secret`);
+  }
+  if (payload.salt !== salts.payload || proof.salt !== salts.steps) throw new CheckFailed("the salts of payload and steps are not made from the snapshot's secret");
+}
+function compareEntries(expected, payload) {
+  const count = Math.max(expected.length, payload.compliance.length);
+  for (let at = 0; at < count; at++) {
+    if (writeCanonical(expected[at] ?? null) !== writeCanonical(payload.compliance[at] ?? null)) throw new CheckFailed(`compliance entry ${at} of the payload is not as the rules give it`);
+  }
+}
+async function hashValue(value) {
+  return toHex(await hashBytes(encodeCanonical(value)));
+}
 async function recomputeProof(inputs) {
   try {
-    return { ok: true, skipped: false, detail: await compareProof(inputs) };
+    return { ok: true, skipped: false, detail: await (inputs.above === undefined ? compareProof(inputs) : compareLayer(inputs, inputs.above)) };
   } catch (error) {
     if (error instanceof RuleMistake) return { ok: false, skipped: false, detail: `rules.bpc, character ${error.at}: ${error.message}` };
     if (error instanceof NotChecked || error instanceof RangeError) return { ok: false, skipped: true, detail: error.message };
@@ -3299,9 +3621,7 @@ async function compareProof({ rules, facts, factsHash, payload, proof, receipt }
   const derive = await openSalts(facts, receipt);
   const salts = new Map(await Promise.all(program.fields.map(async ({ path }) => ([path, await derive(`field:${path}`)]))));
   for (const field of program.fields) walker.deriveField(field, (salts.get(field.path)).slice(32)); // 3
-  for (const { data } of walker.steps) {
-    for (const name of ["list_hash", "value_hash"]) if (data[name]?.to_hash !== undefined) data[name] = toHex(await hashBytes(encodeUtf8(data[name].to_hash)));
-  }
+  const steps = await walker.finishSteps();
   const byPath = [...program.fields].sort((one, other) => compareTexts(one.path, other.path));
   const paths = byPath.map(({ path }) => path);
   const proven = Object.keys(proof.field_index).sort(compareTexts); // 4
@@ -3313,7 +3633,7 @@ async function compareProof({ rules, facts, factsHash, payload, proof, receipt }
     children: [(walker.derivations.get(path))],
   }));
   const root = { type: "OP", data: { op: "passport", access: byPath.map(({ access }) => access), battery_product: product, facts_hash: factsHash }, children: paths.map((_, at) => at) };
-  compareNodes([...fields, root, ...walker.steps], proof.nodes, fields.length); // 5
+  compareNodes([...fields, root, ...steps], proof.nodes, fields.length); // 5
   compareEntries(walker.compliance, payload); // 6
   if (payload.salt !== (await derive("payload")).slice(0, 32)) throw new CheckFailed("the payload's `salt` is not made from the snapshot's secret");
   return `evaluating rules.bpc again in this browser gives the same ${proof.nodes.length} nodes`;
@@ -3332,19 +3652,5 @@ function compareNodes(expected, actual, count) {
     }
   }
   if (actual.length > expected.length) throw new CheckFailed(`the rules give no node ${expected.length}, and the proof has one`);
-}
-function compareEntries(expected, payload) {
-  const count = Math.max(expected.length, payload.compliance.length);
-  for (let at = 0; at < count; at++) {
-    if (writeCanonical(expected[at] ?? null) !== writeCanonical(payload.compliance[at] ?? null)) throw new CheckFailed(`compliance entry ${at} of the payload is not as the rules give it`);
-  }
-}
-async function openSalts(facts, receipt) {
-  const blinding = facts.find((fact) => fact.fact_type === BLINDING_TYPE && fact.fact_key === `blinding:${receipt.snapshot_id}`);
-  const isGood = blinding === undefined || (blinding.schema_version === 1 && Object.keys(blinding.payload).length === 1 && /^[0-9a-f]{64}$/.test(String(blinding.payload.key)));
-  if (!isGood) throw new CheckFailed("the snapshot's secret does not have its form");
-  const secret = blinding === undefined ? new Uint8Array(32) : fromHex(blinding.payload.key);
-  const key = await crypto.subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
-  return async (purpose) => toHex(new Uint8Array(await crypto.subtle.sign("HMAC", key, encodeUtf8(`BPC-BLIND-1\0${receipt.passport_version_id}\0${purpose}`))));
 }
 export { recomputeProof };
