@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,7 @@ def list_altered_leaves(honest: bytes) -> Iterator[tuple[str, bytes]]:
     for place in leaves[::every]:
         yield (
             ".".join(map(str, place)).replace("/", "_"),
-            forge_item(honest, lambda draft, at=place: alter_leaf(draft, at)),
+            forge_item(honest, partial(alter_leaf, place=place)),
         )
 
 
