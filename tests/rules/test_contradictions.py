@@ -21,7 +21,9 @@ FOOTPRINT = "carbonFootprintDeclaration"
 PERFORMANCE = "LMT.PerformanceAndDurability"
 STAGE = "LMT.BatteryCarbonFootprint.ContributionOfDistributionLifecycleStage"
 SUMS = "recycled shares from manufacturing and post-consumer waste do not add up to the declared ones, in %: "
-OF_CAPACITY = "would be one of the capacity; per kWh that the battery provides over its service life it is at most 2"
+OF_CAPACITY = (
+    "is plausible only per kWh of capacity; per kWh that the battery provides over its service life, the limit is 2"
+)
 
 
 def state(value: float | None, unit: str) -> dict[str, Any]:
@@ -74,7 +76,7 @@ CONTRADICTIONS = [
         "recycledContent.leadRecycledShare",
         85,
         "RECYCLED_METALS",
-        "recycled shares are stated of metals that NMC811, LiNiMnCoO2 does not have, in %: Pb 85",
+        "recycled shares are stated for metals that NMC811, LiNiMnCoO2 does not have, in %: Pb 85",
     ),
     (
         FLAT,
@@ -130,14 +132,14 @@ CONTRADICTIONS = [
         "materialComposition.1.casNumber",
         "7439-97-6",
         "MERCURY",
-        "0.1 % mercury, and at most 0.0005 % is allowed",
+        "0.1 % mercury; at most 0.0005 % is allowed",
     ),
     (
         FLAT,
         "materialComposition.0.weightPercentage",
         100,
         "MASS_SHARES",
-        "the parts have 100.1 % of the mass of the battery together",
+        "the parts add up to 100.1 % of the mass of the battery",
     ),
     (
         READY,
@@ -165,7 +167,7 @@ CONTRADICTIONS = [
         f"{PERFORMANCE}.MaximumPermittedBatteryPower.temperatureRangeLowerBoundaryValue",
         40,
         "LIMIT_TEMPERATURES",
-        "these temperatures of power limits are no range: 40 °C to 40 °C",
+        "these temperature ranges of power limits are not valid: 40 °C to 40 °C",
     ),
     (
         READY,

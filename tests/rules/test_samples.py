@@ -13,8 +13,8 @@ from tests.rules.shipped_package import Passport, assess_facts, compile_facts, e
 
 NAMES = ("ev", "lmt", "industrial-without-bms")
 FORMS = ("source", "gefeg")
-ITEMS_OF_WASTE = "of the information on waste batteries, these items of Article 74(1) are missing: "
-ITEMS_OF_DISMANTLING = "of the dismantling information, these items are missing: "
+ITEMS_OF_WASTE = "these items of the information on waste batteries (Article 74(1)) are missing: "
+ITEMS_OF_DISMANTLING = "these items of the dismantling information are missing: "
 SUMS = "recycled shares from manufacturing and post-consumer waste do not add up to the declared ones, in %: "
 
 
@@ -38,7 +38,7 @@ def test_stages_that_do_not_add_up_are_named(name: str, form: str, stages: str, 
 
     assert message == f"the stages add up to {stages}, the declared total is {total} (kg CO2e per kWh)"
     assert get_message(f"{name}.{form}", "FOOTPRINT_UNIT").startswith(
-        f"{total} kg CO2e per kWh would be one of the capacity"
+        f"{total} kg CO2e per kWh is plausible only per kWh of capacity"
     )
 
 
@@ -112,8 +112,8 @@ def test_items_of_a_point_are_named_one_by_one() -> None:
     assert get_message("ev.gefeg", "DP43") == f"{ITEMS_OF_WASTE}(d); (e)"
     assert get_message("ev.source", "DP48").startswith(f"{ITEMS_OF_DISMANTLING}2; 3; 4 (")
     assert get_message("ev.gefeg", "DP48").startswith(f"{ITEMS_OF_DISMANTLING}1; 2; 3; 4; 5; 6 (")
-    assert get_message("ev.source", "DP38").endswith("these are missing: 1 (1 cell, 2 pack)")
-    assert get_message("ev.source", "DP45").endswith("these are missing: 3 (1 cathode, 2 anode, 3 electrolyte)")
+    assert get_message("ev.source", "DP38").endswith("internal resistance are missing: 1 (1 cell, 2 pack)")
+    assert get_message("ev.source", "DP45").endswith("materials are missing: 3 (1 cathode, 2 anode, 3 electrolyte)")
 
 
 @pytest.mark.parametrize("name", MISSING)
