@@ -228,7 +228,7 @@ async def test_large_rules_are_compiled_and_replayed_in_a_child_process(
 ) -> None:
     large = steps.RULES + b"-- much is said of these rules\n" * 3000
     for step in (compiling, replaying):
-        monkeypatch.setattr(step, "build_machine", lambda _: pytest.fail("it is not made ready here"))
+        monkeypatch.setattr(step, "load_machine", lambda _: pytest.fail("it is not made ready here"))
     async with database.tenant(tenant) as conn:
         inputs = replace(inputs, rules=await publish_rules(conn, tenant, act, large))
     ordered = await make_order(runner, tenant, inputs, act)

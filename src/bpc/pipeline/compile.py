@@ -34,10 +34,10 @@ from bpc.core.formats.ids import (
     SnapshotId,
     TenantId,
 )
+from bpc.core.language.evaluating.ready_machines import load_machine
 from bpc.core.passport.compile import ArtifactLimits, CompiledPassport, compile_passport
 from bpc.core.passport.compile_input import CompileInput, Product
 from bpc.core.passport.trace import trace_fields
-from bpc.core.readiness.trial import build_machine
 from bpc.pipeline.activate import ActivateOrder, activate_job_key
 from bpc.pipeline.compile_order import CompileOrder
 from bpc.pipeline.new_version import store_issued_version, store_unsigned_version
@@ -264,7 +264,8 @@ async def compile_here_or_in_child(
         output, seconds = compile_and_check(*arguments)
     else:
         pool = choose_pool(ctx.compute, texts.dsl)
-        output, seconds = await run_in_child_or_thread(pool, compile_and_check, *arguments)
+        async with texts.wait_until_ready():
+            output, seconds = await run_in_child_or_thread(pool, compile_and_check, *arguments)
     if len(texts.dsl) <= LARGE_RULES_BYTES:  # larger rules are parsed in a child process, and not here
         texts.record_duration(seconds, fact_count)
     return output
@@ -275,7 +276,7 @@ def compile_and_check(
 ) -> tuple[CompiledPassport, float]:
     """The compiled passport, and how many seconds of CPU time it took. Pure, and may run in a child process."""
     start_seconds = time.thread_time()
-    output = compile_passport(compile_input, limits=limits, machine=build_machine(compile_input.rules))
+    output = compile_passport(compile_input, limits=limits, machine=load_machine(compile_input.rules))
     # The compiler lists and hashes the facts that it read, so this one comparison checks all of them.
     if output.snapshot_hash != from_hex(snapshot_hash):
         raise CompileInputChanged("facts of the snapshot")

@@ -27,12 +27,12 @@ from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.facts.snapshot import order_facts
 from bpc.core.formats.hashes import Digest, sha256, to_hex
 from bpc.core.formats.ids import PassportVersionId, TenantId
+from bpc.core.language.evaluating.ready_machines import load_machine
 from bpc.core.passport.bundle import format_receipt_qr_text
 from bpc.core.passport.compile import read_compile_input
 from bpc.core.passport.compile import replay_passport as compile_again
 from bpc.core.passport.qr import check_qr_png
 from bpc.core.passport.receipt import read_receipt
-from bpc.core.readiness.trial import build_machine
 from bpc.core.verify import CheckFailed, StepResult, format_count, run_step
 from bpc.pipeline.activate import WrongVersionStatus
 from bpc.pipeline.compile import ComputePool, choose_pool, run_in_child_or_thread
@@ -252,7 +252,7 @@ def _check_product(replay_input: ReplayInput) -> str:  # 4
 
 
 def _check_replay(replay_input: ReplayInput) -> str:  # 5
-    compile_again(replay_input.to_entries(), machine=build_machine(replay_input.sources.dsl))
+    compile_again(replay_input.to_entries(), machine=load_machine(replay_input.sources.dsl))
     return "compiling again gives the same payload, proof and receipt, byte for byte"
 
 

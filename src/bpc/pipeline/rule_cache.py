@@ -1,7 +1,10 @@
 """The rules that a process compiled last: their sources by hash, and the programs that were built of them."""
 
+import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 from bpc.core.errors import Conflict
@@ -30,6 +33,21 @@ class RuleTexts:
     dsl: bytes
     tests: bytes
     quick_fact_count: int = 0
+    _is_ready: bool = False
+    _first_use: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @asynccontextmanager
+    async def wait_until_ready(self) -> AsyncIterator[None]:
+        """Who uses rules first makes them ready to run, which takes long. Others wait instead of doing it too."""
+        if self._is_ready:
+            yield
+            return
+        async with self._first_use:
+            if not self._is_ready:
+                yield
+                self._is_ready = True
+                return
+        yield
 
     def record_duration(self, seconds: float, facts: int) -> None:
         """Remember a compile: quick ones run on the event loop from now on, others in a thread."""

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpc.core.facts.fact_table import FactInvalid, FactTable, SnapshotFact, is_day, read_members
+from bpc.core.facts.fact_table import FactInvalid, FactTable, SnapshotFact, read_members
+from bpc.core.facts.member_readers import is_day
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.language.types import FactRecordType

@@ -12,6 +12,7 @@ import pytest
 
 from bpc.core.facts import fact_table
 from bpc.core.facts.fact_table import FactTable
+from bpc.core.facts.member_readers import make_reader
 from bpc.core.facts.schemas import SCHEMAS
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
@@ -36,8 +37,8 @@ FACTS_HASH = "ab" * 32
 def sample_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     """One more schema, with maps, lists and records, which no published one has."""
     monkeypatch.setitem(SCHEMAS, SAMPLE, SAMPLE_MEMBERS)
-    readers = {name: fact_table._make_reader(kind) for name, kind in SAMPLE_MEMBERS.items()}
-    monkeypatch.setitem(fact_table._READERS, SAMPLE, readers)
+    readers = {name: make_reader(kind) for name, kind in SAMPLE_MEMBERS.items()}
+    monkeypatch.setitem(fact_table._SCHEMAS, SAMPLE, fact_table._make_schema(readers))
 
 
 @pytest.mark.slow

@@ -18,6 +18,8 @@ from bpc.core.exports.disclosure import make_view
 from bpc.core.formats import canonical_json
 from bpc.core.formats.timestamps import parse_time
 from bpc.core.language import package
+from bpc.core.language.evaluating.ready_machines import load_machine
+from bpc.core.language.ready_rules import load_program
 from bpc.core.passport import qr
 from bpc.core.passport.bundle import Bundle, read_bundle, write_bundle
 from bpc.core.passport.compile_input import Product
@@ -90,7 +92,9 @@ def test_what_compiles_to_other_bytes_is_found_though_everything_else_holds(monk
     assert report.steps[-1].detail == "payload.json differs"
 
 
-def test_the_rules_are_read_and_checked_once_for_all_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rules_are_read_and_checked_once_for_all_steps_and_bundles(monkeypatch: pytest.MonkeyPatch) -> None:
+    load_program.cache_clear()
+    load_machine.cache_clear()
     read_again = package.read_again
     texts_read: list[bytes] = []
 
@@ -101,6 +105,7 @@ def test_the_rules_are_read_and_checked_once_for_all_steps(monkeypatch: pytest.M
     monkeypatch.setattr(package, "read_again", read_and_count)
     bundle = make_small_bundle()
 
+    assert verify_bundle(bundle, pins=[KEY]).ok
     assert verify_bundle(bundle, pins=[KEY]).ok
     assert texts_read == [read_bundle(bundle)["rules.bpc"]]
 

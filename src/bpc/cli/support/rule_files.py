@@ -17,7 +17,8 @@ from bpc.cli.support.output import (
 )
 from bpc.cli.support.package_folders import locate_package, read_folder, read_folder_manifest
 from bpc.core.errors import Invalid
-from bpc.core.facts.fact_table import FactTable, SnapshotFact, is_day
+from bpc.core.facts.fact_table import FactTable, SnapshotFact
+from bpc.core.facts.member_readers import is_day
 from bpc.core.facts.snapshot import order_facts, read_fact
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json, read_json

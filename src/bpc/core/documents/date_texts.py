@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from bpc.core.documents import quote_text
 from bpc.core.documents.header_text import fold_text
 from bpc.core.documents.number_texts import NumberLocale
-from bpc.core.facts.fact_table import is_day
+from bpc.core.facts.member_readers import is_day
 
 MAX_DATE_LENGTH: Final = 40
 

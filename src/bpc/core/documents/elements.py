@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
 from bpc.core.documents import Notes, join_path, quote_text
-from bpc.core.facts.fact_table import MAX_MAGNITUDE, MAX_NUMBER_TEXT
+from bpc.core.facts.member_readers import MAX_MAGNITUDE, MAX_NUMBER_TEXT
 from bpc.core.formats.file_types import BYTE_ORDER_MARK
 from bpc.core.formats.strict_json import JsonTextError, RejectedValue, StrictJsonReader
 

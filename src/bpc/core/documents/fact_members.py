@@ -29,8 +29,8 @@ from bpc.core.documents.elements import (
     parse_exact,
 )
 from bpc.core.facts.enumerations import ENUMERATIONS, normalize_value
-from bpc.core.facts.fact_table import is_day
 from bpc.core.facts.item_schemas import SchemaMember
+from bpc.core.facts.member_readers import is_day
 from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMA_VERSION
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.ids import find_sku_fault

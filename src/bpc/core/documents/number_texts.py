@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from bpc.core.documents import quote_text
 from bpc.core.documents.elements import is_plain_decimal
-from bpc.core.facts.fact_table import MAX_NUMBER_TEXT
+from bpc.core.facts.member_readers import MAX_NUMBER_TEXT
 
 NumberLocale: TypeAlias = Literal["comma", "point"]  # what stands before the decimals
 

@@ -8,32 +8,20 @@ schema, so a rule never meets a value of the wrong kind.
                                                     └────────► FactInvalid, naming fact and member
 """
 
-import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
-from typing import Any, Final, TypeAlias
+from itertools import chain
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 from bpc.core.errors import Invalid
+from bpc.core.facts.member_readers import MemberError, MemberReader, make_reader, read_text
 from bpc.core.facts.schemas import SCHEMAS
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
-from bpc.core.formats.hashes import Digest, sha256, to_hex
-from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, FactRecordType, List, Map, Opt, Record, Type
-
-MAX_MAGNITUDE: Final = 10**36
-# 36 digits before the point, 18 behind it, and some leading zeros that nobody should write.
-MAX_NUMBER_TEXT: Final = 80
-# A number of so many characters is below the limit whatever it says.
-_MAX_QUICK_DIGITS: Final = 36
-_DIGITS: Final = "0123456789"
-
-_DECIMAL: Final = re.compile("(-?)([0-9]+)(?:[.]([0-9]+))?")
-_DAY: Final = re.compile("([0-9]{4})-([0-9]{2})-([0-9]{2})")
-
-
-_MemberReader: TypeAlias = Callable[[Json, str], Any]
+from bpc.core.formats.hashes import Digest, sha256
+from bpc.core.language.types import FactRecordType
 
 
 class FactInvalid(Invalid):
@@ -63,7 +51,7 @@ class SnapshotFact:
         return self._digest  # type: ignore[return-value]
 
     def payload_hash(self) -> str:
-        return to_hex(self.digest())
+        return self.digest().hex()
 
 
 # How a frozen fact learns its own bytes and hash, quicker than by `object.__setattr__`.
@@ -130,22 +118,22 @@ class FactTable:
     @classmethod
     def from_facts(cls, facts: Iterable[SnapshotFact], fact_types: Iterable[FactRecordType]) -> "FactTable":
         """Read every fact of a named type; `FactInvalid` names the first that does not fit."""
-        records: dict[FactRecordType, list[FactRecord]] = {fact_type: [] for fact_type in fact_types}
-        names = {fact_type.name for fact_type in records}
+        kinds = [*fact_types]
+        names = {kind.name for kind in kinds}
         # By what a fact says, which is hashed at C speed; a type of the language is not.
-        groups = {
-            (kind.name, kind.version): (kind, _READERS[kind], dict.fromkeys(_READERS[kind]), group.append)
-            for kind, group in records.items()
-        }
-        for fact in facts:
-            if fact.fact_type in names:
-                group = groups.get((fact.fact_type, fact.schema_version))
-                if group is None:
-                    raise _make_version_error(fact, records)
-                kind, readers, absent_members, append = group
-                members = _read_known_members(kind, readers, absent_members, fact.fact_key, fact.payload)
-                append(FactRecord(fact.fact_key, fact, members))
-        return cls(records)
+        groups: dict[tuple[str, int], list[SnapshotFact]] = {(kind.name, kind.version): [] for kind in kinds}
+        relevant_facts = [fact for fact in facts if fact.fact_type in names]
+        try:
+            for fact in relevant_facts:
+                groups[fact.fact_type, fact.schema_version].append(fact)
+            return cls({kind: _read_alike(kind, groups[kind.name, kind.version]) for kind in kinds})
+        except (KeyError, MemberError):  # said of the first fact that has a problem
+            for fact in relevant_facts:
+                kind = FactRecordType(fact.fact_type, fact.schema_version)
+                if kind not in kinds:
+                    raise _make_version_error(fact, kinds) from None
+                read_members(kind, fact.fact_key, fact.payload)
+            raise
 
     @classmethod
     def find_problems(
@@ -188,27 +176,41 @@ def _make_version_error(fact: SnapshotFact, known_types: Iterable[FactRecordType
     )
 
 
+def _read_alike(kind: FactRecordType, facts: Sequence[SnapshotFact]) -> list[FactRecord]:
+    """Facts of one type, their texts looked at together; `MemberError` if one of them does not fit."""
+    schema = _SCHEMAS[kind]
+    absent_members, known_names, others = schema.absent_members, schema.absent_members.keys(), schema.others
+    records = []
+    for fact in facts:
+        payload = fact.payload
+        if payload.keys() <= known_names:
+            members = {**absent_members, **payload}
+        else:
+            members = {name: payload.get(name) for name in known_names}
+        for name, read in others:
+            value = members[name]
+            if value is not None:
+                members[name] = read(value, name)
+        records.append(FactRecord(fact.fact_key, fact, members))
+    if not _TEXT_OR_ABSENT.issuperset(
+        map(type, chain.from_iterable(map(schema.get_texts, [record.members for record in records])))
+    ):
+        raise MemberError("", "is not a text")
+    return records
+
+
 def read_members(fact: FactRecordType, key: str, payload: Mapping[str, Json]) -> dict[str, Any]:
     """The members of a fact's payload as rules hold them; what the schema does not know is not looked at."""
-    return _read_known_members(fact, _READERS[fact], dict.fromkeys(_READERS[fact]), key, payload)
-
-
-def _read_known_members(
-    fact: FactRecordType,
-    readers: Mapping[str, _MemberReader],
-    absent_members: dict[str, Any],
-    key: str,
-    payload: Mapping[str, Json],
-) -> dict[str, Any]:
-    members = absent_members.copy()
+    readers = _SCHEMAS[fact].readers
+    members: dict[str, Any] = dict.fromkeys(readers)
     try:
         for name, value in payload.items():
             read = readers.get(name)
-            if read is _read_text and type(value) is str:  # most members, without a call
+            if read is read_text and type(value) is str:  # most members, without a call
                 members[name] = value
             elif read is not None and value is not None:
                 members[name] = read(value, name)
-    except _MemberError as wrong:
+    except MemberError as wrong:
         # In canonical order, so that the first problem is the same wherever the payload comes from.
         wrong = _find_first_error(readers, payload) or wrong
         raise FactInvalid(
@@ -218,13 +220,13 @@ def _read_known_members(
     return members
 
 
-def _find_first_error(readers: Mapping[str, _MemberReader], payload: Mapping[str, Json]) -> "_MemberError | None":
+def _find_first_error(readers: Mapping[str, MemberReader], payload: Mapping[str, Json]) -> "MemberError | None":
     for name in sorted(payload):
         read, value = readers.get(name), payload[name]
         if read is not None and value is not None:
             try:
                 read(value, name)
-            except _MemberError as wrong:
+            except MemberError as wrong:
                 return wrong
     return None
 
@@ -233,159 +235,32 @@ def check_member(fact: FactRecordType, key: str, name: str, value: Json) -> None
     """`FactInvalid` if `read_members` could not read this member of a fact, which its schema knows."""
     if value is not None:
         try:
-            _READERS[fact][name](value, name)
-        except _MemberError:
+            _SCHEMAS[fact].readers[name](value, name)
+        except MemberError:
             read_members(fact, key, {name: value})
 
 
-class _MemberError(Exception):
-    """What is wrong with one member, before anybody has said which fact it is of."""
+class _Schema(NamedTuple):
+    """How the members of a fact are read. Apart: those that are not texts; the texts are looked at together."""
 
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(reason)
-        self.path = path
-        self.reason = reason
-
-
-def _make_reader(kind: Type) -> _MemberReader:
-    """How a value of this type is read; made once for each member of each schema."""
-    match kind:
-        case Dec(scale):
-            return _make_decimal_reader(scale)
-        case List(item):
-            return _make_list_reader(_make_reader(item))
-        case Map(item):
-            return _make_map_reader(_make_reader(item))
-        case Record(members):
-            return _make_record_reader({name: _make_reader(item) for name, item in members})
-        case Opt(item):
-            read = _make_reader(item)
-            return lambda value, path: None if value is None else read(value, path)
-        case _:
-            return _SCALARS[kind]
+    readers: Mapping[str, MemberReader]
+    absent_members: dict[str, None]
+    others: tuple[tuple[str, MemberReader], ...]
+    get_texts: Callable[[Mapping[str, Any]], Iterable[Any]]
 
 
-def _make_decimal_reader(scale: int) -> _MemberReader:
-    powers: list[int] = [10**missing for missing in range(scale, -1, -1)]  # by how many decimals there are
-    most_digits = _MAX_QUICK_DIGITS
-
-    def read_decimal(value: Json, path: str) -> int:
-        # Most are short and plain; all others, and whatever is wrong, take the long way.
-        if type(value) is str and len(value) <= most_digits:
-            whole, point, fraction = value.partition(".")
-            digits = whole + fraction
-            if not digits.strip(_DIGITS) and whole and len(fraction) <= scale and (fraction or not point):
-                count: int = int(digits) * powers[len(fraction)]
-                return count
-        return _read_decimal(value, scale, path)
-
-    return read_decimal
+def _make_schema(readers: Mapping[str, MemberReader]) -> _Schema:
+    texts = [name for name, read in readers.items() if read is read_text]
+    return _Schema(
+        readers=readers,
+        absent_members=dict.fromkeys(readers),
+        others=tuple((name, read) for name, read in readers.items() if read is not read_text),
+        # Of one name, `itemgetter` gives its value instead of a tuple.
+        get_texts=itemgetter(*texts) if len(texts) > 1 else lambda members: [members[name] for name in texts],
+    )
 
 
-def _make_list_reader(read: _MemberReader) -> _MemberReader:
-    def read_list(value: Json, path: str) -> list[Any]:
-        if not isinstance(value, list | tuple):
-            raise _MemberError(path, f"is {_describe_type(value)}, not a list")
-        return [read(part, f"{path}[{index}]") for index, part in enumerate(value)]
-
-    return read_list
-
-
-def _make_map_reader(read: _MemberReader) -> _MemberReader:
-    def read_map(value: Json, path: str) -> dict[str, Any]:
-        if not isinstance(value, Mapping):
-            raise _MemberError(path, f"is {_describe_type(value)}, not an object")
-        return {name: read(value[name], f"{path}.{name}") for name in sorted(value)}
-
-    return read_map
-
-
-def _make_record_reader(readers: Mapping[str, _MemberReader]) -> _MemberReader:
-    def read_record(value: Json, path: str) -> dict[str, Any]:
-        if not isinstance(value, Mapping):
-            raise _MemberError(path, f"is {_describe_type(value)}, not an object")
-        return {name: read(value.get(name), f"{path}.{name}") for name, read in readers.items()}
-
-    return read_record
-
-
-def _read_bool(value: Json, path: str) -> bool:
-    if not isinstance(value, bool):
-        raise _MemberError(path, f"is {_describe_type(value)}, not a Bool")
-    return value
-
-
-def _read_int(value: Json, path: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _MemberError(path, f"is {_describe_type(value)}, not an Int")
-    if abs(value) >= MAX_MAGNITUDE:
-        raise _MemberError(path, "is not below 10^36")
-    return value
-
-
-def _read_text(value: Json, path: str) -> str:
-    if not isinstance(value, str):
-        raise _MemberError(path, f"is {_describe_type(value)}, not a Text")
-    return value
-
-
-def _read_date(value: Json, path: str) -> str:
-    if not isinstance(value, str):
-        raise _MemberError(path, f"is {_describe_type(value)}, not a Date")
-    if not is_day(value):
-        raise _MemberError(path, f"is `{value[:40]}`, not a day written like 2027-02-18")
-    return value
-
-
-_SCALARS: Final[Mapping[Type, _MemberReader]] = {BOOL: _read_bool, INT: _read_int, TEXT: _read_text, DATE: _read_date}
-
-
-def _read_decimal(value: Json, scale: int, path: str) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        count: int = _read_int(value, path) * 10**scale
-        return count
-    if not isinstance(value, str):
-        raise _MemberError(path, f'is {_describe_type(value)}, not a number written as text, like "75.5"')
-    parts = _DECIMAL.fullmatch(value) if len(value) <= MAX_NUMBER_TEXT else None
-    if parts is None:
-        raise _MemberError(path, f'is `{value[:40]}`, not a plain decimal number like "75.5"')
-    sign, integer_digits, fraction = parts.groups(default="")
-    if len(fraction) > scale:
-        raise _MemberError(path, f"has {len(fraction)} decimals, and there is room for {scale}")
-    count = int(integer_digits + fraction.ljust(scale, "0"))
-    if count >= MAX_MAGNITUDE * 10**scale:
-        raise _MemberError(path, "is not below 10^36")
-    return -count if sign else count
-
-
-def is_day(text: str) -> bool:
-    """Whether `text` is a day of the years 0001 to 9999 as it is written here."""
-    parts = _DAY.fullmatch(text)
-    if parts is None:
-        return False
-    try:
-        date(*map(int, parts.groups()))
-    except ValueError:  # a 30th of February
-        return False
-    return True
-
-
-def _describe_type(value: Json) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a truth value"
-        case int():
-            return "a number"
-        case str():
-            return "a text"
-        case list() | tuple():
-            return "a list"
-        case _:
-            return "an object"
-
-
-_READERS: Final[Mapping[FactRecordType, Mapping[str, _MemberReader]]] = {
-    fact: {name: _make_reader(kind) for name, kind in schema.items()} for fact, schema in SCHEMAS.items()
+_SCHEMAS: Final[Mapping[FactRecordType, _Schema]] = {
+    fact: _make_schema({name: make_reader(kind) for name, kind in members.items()}) for fact, members in SCHEMAS.items()
 }
+_TEXT_OR_ABSENT: Final = frozenset({str, type(None)})

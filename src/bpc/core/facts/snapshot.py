@@ -8,9 +8,10 @@ input.
     facts.jsonl ── read_facts ──► facts
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from bpc.core.errors import Invalid
@@ -25,6 +26,7 @@ FACT_MEMBERS: Final = ("fact_key", "fact_type", "payload", "schema_version")
 MAX_SCHEMA_VERSION: Final = 2**31 - 1
 _BEFORE_PAYLOAD: Final = b',"payload":'
 _BEHIND_PAYLOAD: Final = b',"schema_version":'
+_get_name: Final[Callable[[SnapshotFact], tuple[str, str]]] = attrgetter("fact_type", "fact_key")
 _MEMBERS_HINT: Final = f"its members are {', '.join(FACT_MEMBERS)}"
 
 
@@ -112,13 +114,9 @@ def find_fact_problems(facts: Iterable[SnapshotFact]) -> Iterator[Invalid]:
             yield wrong
 
 
-def _get_name(fact: SnapshotFact) -> tuple[str, str]:
-    return fact.fact_type, fact.fact_key
-
-
 def _find_duplicates(in_order: Iterable[SnapshotFact]) -> Iterator[DuplicateFact]:
     for one, other in pairwise(in_order):
-        if _get_name(one) == _get_name(other):
+        if one.fact_key == other.fact_key and one.fact_type == other.fact_type:
             yield DuplicateFact(one.fact_type, one.fact_key)
 
 

@@ -7,9 +7,9 @@ itself (1789) is not compared with others.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
-from bpc.core.facts.fact_table import is_day
 from bpc.core.facts.fact_view import MILLION, FactView, find_scale, format_number, quote_value
 from bpc.core.facts.findings import Finding
+from bpc.core.facts.member_readers import is_day
 from bpc.core.facts.schemas import SCHEMAS
 from bpc.core.language.types import DATE, FactRecordType, List, Opt, Record, Type
 

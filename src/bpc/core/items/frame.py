@@ -7,11 +7,10 @@ rules.
     ItemHeader ──► ItemFrame ── assemble(row, facts, values, steps, entries) ──► AssembledItem
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256 as hashed
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from bpc.core.facts.snapshot import OrderedFacts, encode_snapshot
 from bpc.core.formats import canonical_json
@@ -30,10 +29,8 @@ from bpc.core.items.layer_pins import PAYLOAD_VERSIONS_BELOW, LayerPin
 from bpc.core.items.layer_proof import FieldForm, LayerFrame, LayerProofTexts, derive_layer_salts
 from bpc.core.items.receipt import RECEIPT_VERSIONS
 from bpc.core.passport.compile_input import Product
-from bpc.core.passport.payload import nest_fields
+from bpc.core.passport.payload import split_at_values
 from bpc.core.passport.receipt import SIGNATURE_ALGORITHM
-
-_SLOT: Final = re.compile('"@[0-9]+@"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +87,7 @@ class ItemFrame:
         self._payload_start = (
             f'{{"above":{_encode(above)},"access":{_encode(access)},"battery_product":{_encode(product)},"compliance":['
         )
-        self._field_pieces = _split_at_values(header.fields)
+        self._field_pieces = split_at_values([field.path for field in header.fields])
         self._payload_version = PAYLOAD_VERSIONS_BELOW[header.layer]
         self._receipt_start = (
             f'{{"above_receipt_hash":"{to_hex(header.pins[-1].receipt_hash)}",'
@@ -151,15 +148,6 @@ class ItemFrame:
             sha256(receipt),
             snapshot_hash,
         )
-
-
-def _split_at_values(fields: Sequence[FieldForm]) -> list[str]:
-    """What a payload writes before, between and behind the values: one text more than there are values.
-
-    The order of paths is the order of the nested names, because a point comes before all that a name is made of.
-    """
-    slots: dict[str, Json] = {field.path: f"@{at}@" for at, field in enumerate(fields)}
-    return _SLOT.split(_encode(nest_fields(slots)))
 
 
 def _encode(value: Json) -> str:

@@ -28,13 +28,13 @@ from bpc.core.formats.canonical_json import NotCanonical, find_first_difference
 from bpc.core.formats.hashes import Digest, sha256, to_hex
 from bpc.core.formats.ids import BatteryProductId, parse_uuid
 from bpc.core.language.evaluating.machine import Machine, ProofResult
+from bpc.core.language.evaluating.ready_machines import load_machine
 from bpc.core.language.evaluation import MAX_STEPS, STEPS_MESSAGE, RuleFailure, RuleLimitExceeded, World, build_world
-from bpc.core.language.package import read_program
-from bpc.core.language.typed import Program
+from bpc.core.language.ready_rules import load_program
 from bpc.core.passport.bundle import Bundle, build_bundle, format_receipt_qr_text
 from bpc.core.passport.compile_input import CompileInput, Product
 from bpc.core.passport.gate import ComplianceCounts, count_compliance
-from bpc.core.passport.payload import MAX_PAYLOAD_BYTES, Salts, encode_payload, find_blinding_key
+from bpc.core.passport.payload import MAX_PAYLOAD_BYTES, Salts, find_blinding_key
 from bpc.core.passport.proof import MAX_PROOF_BYTES
 from bpc.core.passport.qr import draw_qr_png
 from bpc.core.passport.receipt import (
@@ -117,7 +117,7 @@ class CompiledPassport:
 def compile_passport(
     compile_input: CompileInput, *, limits: ArtifactLimits = DEFAULT_LIMITS, machine: Machine | None = None
 ) -> CompiledPassport:
-    """Compile `compile_input`. A `machine` made earlier of exactly these rules saves making it again.
+    """Compile `compile_input`. A `machine` made of exactly these rules saves looking for the last one.
 
     Raises a refusal that reports every problem of one stage: the first in evaluation order keeps its code, the others
     are in `details.problems`. The stages: the input (facts twice or not in canonical form, the secret of the snapshot,
@@ -153,7 +153,7 @@ def compile_passport(
 
 def _get_machine(compile_input: CompileInput, machine: Machine | None) -> Machine:
     if machine is None:
-        return Machine(read_program(compile_input.rules))
+        return load_machine(compile_input.rules)
     # A machine of other rules would give a receipt that names rules which did not run.
     if machine.program.source.text.encode() != compile_input.rules:
         raise ValueError("the machine was built from other rules")
@@ -178,7 +178,7 @@ def _find_input_problems(compile_input: CompileInput) -> Iterator[Refusal]:
     except Refusal as wrong:
         yield wrong
     try:
-        program = read_program(compile_input.rules)
+        program = load_program(compile_input.rules)
     except Refusal as wrong:
         yield wrong
     else:
@@ -221,16 +221,14 @@ def _check_sizes(limits: ArtifactLimits, *, payload: bytes, proof: bytes, receip
 
 
 def _make_payload(compile_input: CompileInput, salts: Salts, machine: Machine, result: ProofResult) -> bytes:
-    return encode_payload(
-        access={field.path: field.access for field in machine.program.fields},
+    return machine.payload_frame.encode(
+        result.texts,
         battery_product=compile_input.product.as_json(),
         compliance=result.values.compliance,
-        fields=result.values.to_json(),
         issued_at=compile_input.issued_at,
         passport_id=compile_input.passport_id,
         passport_version_id=compile_input.passport_version_id,
         salt=salts.derive_payload_salt(),
-        language=machine.program.language,
     )
 
 
@@ -290,16 +288,12 @@ class NotReplayable(Invalid):
     """What was kept does not say what it was compiled from."""
 
 
-def replay_passport(
-    artifacts: Mapping[str, bytes], *, machine: Machine | None = None, program: Program | None = None
-) -> CompiledPassport:
+def replay_passport(artifacts: Mapping[str, bytes], *, machine: Machine | None = None) -> CompiledPassport:
     """Compile again; `ReplayMismatch` names the first difference. The signature is checked elsewhere.
 
     `artifacts` holds what a bundle holds, under the same names; the receipt may be signed or not. A `machine` made
-    earlier of these rules, or their `program`, saves reading them again.
+    earlier of these rules saves reading them again.
     """
-    if machine is None and program is not None:
-        machine = Machine(program)
     # The facts need no comparing: reading them refuses whatever writing them again would not give.
     recompiled_passport = compile_passport(read_compile_input(artifacts), limits=MAX_LIMITS, machine=machine)
     comparisons = (

@@ -8,8 +8,10 @@ nobody who sees only the hash can guess the value and check the guess. Without a
 """
 
 import hmac
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
@@ -31,37 +33,52 @@ BLINDING_KEY_BYTES: Final = 32
 SALT_DIGITS: Final = 32
 
 _BLINDING_DOMAIN: Final = b"BPC-BLIND-1\0"
+_SLOT: Final = re.compile('"@[0-9]+@"')
 
 
-def encode_payload(
-    *,
-    access: Mapping[str, Sequence[str]],
-    battery_product: Mapping[str, Json],
-    compliance: Iterable[ComplianceEntry],
-    fields: Mapping[str, Json],
-    issued_at: datetime,
-    passport_id: PassportId,
-    passport_version_id: PassportVersionId,
-    salt: str,
-    language: int = 1,
-) -> bytes:
-    """The canonical payload. `access` and `fields` go by path; values are as passports write them.
+class PayloadFrame:
+    """Writes the payloads of some rules. What all of them say is written once."""
 
-    `language` is the level of the rules.
+    def __init__(self, access: Mapping[str, Sequence[str]], language: int = 1) -> None:
+        """`access` goes by path. `language` is the level of the rules."""
+        self._language = language
+        readers: dict[str, Json] = {path: sorted(audiences) for path, audiences in access.items()}
+        self._start = f'{{"access":{_encode(readers)},"battery_product":'
+        self._field_pieces = split_at_values(sorted(access))
+
+    def encode(
+        self,
+        values: Sequence[str],
+        *,
+        battery_product: Mapping[str, Json],
+        compliance: Iterable[ComplianceEntry],
+        issued_at: datetime,
+        passport_id: PassportId,
+        passport_version_id: PassportVersionId,
+        salt: str,
+    ) -> bytes:
+        """The canonical payload. `values` are those of the fields by path, as canonical JSON."""
+        entries = _encode([entry.to_payload_json(self._language) for entry in compliance])
+        fields = "".join(chain.from_iterable(zip(self._field_pieces, values, strict=False)))
+        return (
+            f'{self._start}{_encode(battery_product)},"compliance":{entries},"fields":{fields}{self._field_pieces[-1]},'
+            f'"issued_at":"{format_time(issued_at)}","passport_id":"{passport_id}",'
+            f'"passport_version_id":"{passport_version_id}","payload_version":"{PAYLOAD_VERSIONS[self._language]}",'
+            f'"salt":"{salt}"}}'
+        ).encode()
+
+
+def split_at_values(paths: Sequence[str]) -> list[str]:
+    """What a payload writes around the values of sorted paths: one text more than there are paths.
+
+    The order of paths is the order of the nested names, because a point comes before all that a name is made of.
     """
-    return canonical_json.encode_typed(
-        {
-            "access": {path: sorted(audiences) for path, audiences in access.items()},
-            "battery_product": battery_product,
-            "compliance": [entry.to_payload_json(language) for entry in compliance],
-            "fields": nest_fields(fields),
-            "issued_at": format_time(issued_at),
-            "passport_id": str(passport_id),
-            "passport_version_id": str(passport_version_id),
-            "payload_version": PAYLOAD_VERSIONS[language],
-            "salt": salt,
-        }
-    )
+    slots: dict[str, Json] = {path: f"@{at}@" for at, path in enumerate(paths)}
+    return _SLOT.split(_encode(nest_fields(slots)))
+
+
+def _encode(value: Json) -> str:
+    return canonical_json.encode_typed(value).decode()
 
 
 def nest_fields(fields: Mapping[str, Json]) -> dict[str, Json]:

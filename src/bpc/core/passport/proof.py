@@ -104,9 +104,10 @@ def assemble_proof(
             child_hashes, ids = hashes[children[0]], str(children[0])
         else:
             child_hashes, ids = ",".join([hashes[child] for child in children]), ",".join(map(str, children))
-        hashed_text = f'{{"children_hashes":[{child_hashes}],"data":{data},"id":{number}{kind}'
+        behind = f'"id":{number}{kind}'
+        hashed_text = f'{{"children_hashes":[{child_hashes}],"data":{data},{behind}'
         hashes[number] = quoted_hash = f'"{hashed(hashed_text.encode()).hexdigest()}"'
-        node_texts[number] = f'{{"children":[{ids}],"data":{data},"hash":{quoted_hash},"id":{number}{kind}'.encode()
+        node_texts[number] = f'{{"children":[{ids}],"data":{data},"hash":{quoted_hash},{behind}'.encode()
     root_hash = hashes[last][1:-1]
     # Joined as bytes: as one text, a single character outside ASCII would make all of it several times as large.
     opening = f'{{"field_index":{field_index},"nodes":['

@@ -18,6 +18,7 @@ from bpc.core.facts.fact_table import SnapshotFact
 from bpc.core.facts.findings import Finding, Severity
 from bpc.core.facts.schemas import SCHEMA_MEMBERS, SCHEMA_VERSION
 from bpc.core.language.checking.requirements import REQUIREMENTS_PATH
+from bpc.core.language.evaluating.ready_machines import load_machine
 from bpc.core.language.evaluation import ComplianceEntry
 from bpc.core.language.types import FactRecordType
 from bpc.core.passport.gate import FINDING_STATUSES
@@ -37,7 +38,6 @@ from bpc.core.readiness.trial import (
     ProductFacts,
     Trial,
     TrialRules,
-    build_machine,
     try_product,
 )
 
@@ -383,4 +383,4 @@ def assess_products(rules: TrialRules, products: Sequence[ProductFacts]) -> list
 @lru_cache(maxsize=8)
 def build_reads(dsl: bytes) -> RuleReads:
     """What rules read. Expensive, so the last few are cached."""
-    return RuleReads(build_machine(dsl).program)
+    return RuleReads(load_machine(dsl).program)

@@ -10,13 +10,13 @@ nothing fails, the fields and the compliance entries are exactly those that a co
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 
 from bpc.core.facts.fact_table import FactInvalid, FactTable, SnapshotFact
 from bpc.core.facts.findings import Finding
 from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.language.evaluating.machine import Machine
+from bpc.core.language.evaluating.ready_machines import load_machine
 from bpc.core.language.evaluating.values import value_to_json
 from bpc.core.language.evaluation import (
     MAX_STEPS,
@@ -25,7 +25,6 @@ from bpc.core.language.evaluation import (
     RuleFailure,
     build_world,
 )
-from bpc.core.language.package import read_program
 from bpc.core.language.source import Span
 from bpc.core.language.types import FactRecordType
 from bpc.core.passport.payload import nest_fields
@@ -177,16 +176,10 @@ class ProductFacts:
     findings: tuple[Finding, ...] = ()
 
 
-@lru_cache(maxsize=32)
-def build_machine(dsl: bytes) -> Machine:
-    """Rules, ready to run. Expensive, so the last few are cached."""
-    return Machine(read_program(dsl))
-
-
 def try_product(rules: TrialRules, product: ProductFacts) -> Trial:
     """What the rules give for a product."""
     return try_rules(
-        build_machine(rules.dsl),
+        load_machine(rules.dsl),
         product.facts,
         sku=product.sku,
         name=product.name,
@@ -197,5 +190,5 @@ def try_product(rules: TrialRules, product: ProductFacts) -> Trial:
 
 def would_say_the_same(payload: bytes, rules: TrialRules, product: ProductFacts) -> bool:
     """Whether a compile would give what the payload says."""
-    trial, machine = try_product(rules, product), build_machine(rules.dsl)
+    trial, machine = try_product(rules, product), load_machine(rules.dsl)
     return says_the_same(payload, trial, machine, sku=product.sku, name=product.name)

@@ -162,7 +162,7 @@ def is_view(data: bytes) -> bool:
 def check_replay(bundle: OpenedBundle) -> str:
     from bpc.core.passport.compile import replay_passport  # noqa: PLC0415 (loads the compiler only if all else passes)
 
-    replay_passport(bundle.entries, program=bundle.program)
+    replay_passport(bundle.entries)
     return "compiling again gives the same payload, proof and receipt, byte for byte"
 
 

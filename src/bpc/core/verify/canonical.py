@@ -28,7 +28,6 @@ from bpc.core.formats.canonical_json import Json, NotCanonical
 from bpc.core.formats.hashes import from_hex
 from bpc.core.formats.ids import parse_uuid
 from bpc.core.formats.timestamps import parse_time
-from bpc.core.language.typed import Program
 from bpc.core.passport.bundle import (
     ENTRIES_OF_VERSION_2,
     LOG_PROOF_ENTRY,
@@ -291,8 +290,6 @@ class OpenedBundle:
         self.entries = bundle.entries
         self.values: dict[str, Any] = {}
         self.problems: list[str] = []
-        # The rules, once a step has read and checked them.
-        self.program: Program | None = None
         for entry in vars(OpenedBundle).values():
             if isinstance(entry, BundleEntry) and entry.name in self.entries:
                 try:

@@ -33,7 +33,7 @@ from bpc.core.items.model_places import (
 )
 from bpc.core.language.evaluation import RuleFailure, World
 from bpc.core.language.layers import ProgramLayers, assign_layers, get_fact_layer
-from bpc.core.language.package import read_program
+from bpc.core.language.ready_rules import load_program
 from bpc.core.language.reference.layers import (
     LayerDerivation,
     add_places,
@@ -62,7 +62,7 @@ class _Above:
 
 def check_item_steps(item: OpenedItem) -> str:
     try:
-        program = read_program(item.model.entries["rules.bpc"])  # 1
+        program = load_program(item.model.entries["rules.bpc"])  # 1
         layers = assign_layers(program)
         above = _evaluate_above(item, program, layers)
         derivation = _derive(item, program, layers, above)

@@ -20,7 +20,8 @@ from bpc.core.formats import canonical_json
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.language.evaluation import RuleFailure, build_world
-from bpc.core.language.package import RulesRefused, read_program
+from bpc.core.language.package import RulesRefused
+from bpc.core.language.ready_rules import load_program
 from bpc.core.language.reference import derive as reference
 from bpc.core.language.reference.derive import Derivation, DerivationNode
 from bpc.core.language.source import Source
@@ -55,10 +56,9 @@ def check_proof_steps(bundle: OpenedBundle) -> str:
 
 def _read_program(bundle: OpenedBundle) -> Program:
     try:
-        bundle.program = read_program(bundle.entries["rules.bpc"])
+        return load_program(bundle.entries["rules.bpc"])
     except RulesRefused as refusal:
         raise CheckFailed(f"rules.bpc is not a rule package without errors: {refusal.says}") from None
-    return bundle.program
 
 
 def _check_version(bundle: OpenedBundle, program: Program) -> None:

@@ -27,7 +27,7 @@ from bpc.core.documents.elements import (
 from bpc.core.documents.fact_members import INVALID_CHARACTER, UNSTORABLE
 from bpc.core.documents.public import DocumentNode
 from bpc.core.documents.public.units import PER_CENT, UnitTable, find_factor
-from bpc.core.facts.fact_table import is_day
+from bpc.core.facts.member_readers import is_day
 from bpc.core.formats.ascii_case import lower_ascii
 from bpc.core.language.types import BOOL, DATE, INT, TEXT, Dec, List, Type
 

@@ -4,7 +4,7 @@ A number literal takes the scale (the number of decimals) of its context, or kee
 Dec(n) if its value has at most n decimals; without a point it also fits Int. It has at most 18 decimals.
 """
 
-from bpc.core.facts.fact_table import is_day
+from bpc.core.facts.member_readers import is_day
 from bpc.core.facts.units import UNITS
 from bpc.core.language import syntax, typed
 from bpc.core.language.checking import explain

@@ -31,11 +31,15 @@ class FieldTemplate(NamedTuple):
     write: ValueWriter
     length: LengthMeasure
 
-    def build_node(self, salt: str, value: Any, derivation: int, room: int) -> proof.ProofStep:
+    def write_value(self, value: Any, room: int) -> str:
+        """The value as canonical JSON, unless it is longer than there is room for."""
         if self.length(value, room) > room:
             raise proof.StepsTooLarge
-        data = f"{self.before_salt}{quote_text(salt)}{self.before_value}{self.write(value)}}}"
-        return proof.OP, data, (derivation,)
+        return self.write(value)
+
+    def build_node(self, salt: str, value: str, derivation: int) -> proof.ProofStep:
+        """The node of the field, whose value is canonical JSON."""
+        return proof.OP, f"{self.before_salt}{quote_text(salt)}{self.before_value}{value}}}", (derivation,)
 
 
 def create_field_template(field: ProgramField, position: int) -> FieldTemplate:

@@ -49,6 +49,7 @@ from bpc.core.language.evaluation import (
 from bpc.core.language.typed import DefinitionValue, Expr, FunctionCall, Program, ProgramField, Value, iterate_parts
 from bpc.core.language.types import Type
 from bpc.core.passport import proof
+from bpc.core.passport.payload import PayloadFrame
 
 _Function: TypeAlias = Callable[..., Any]
 
@@ -69,9 +70,10 @@ class EvaluatedFields:
 
 
 class ProofResult(NamedTuple):
-    """Values and the canonical bytes of their proof."""
+    """Values, those of the fields by path also as canonical JSON, and the canonical bytes of their proof."""
 
     values: EvaluatedFields
+    texts: Sequence[str]
     proof: bytes
     root_hash: Digest
 
@@ -150,12 +152,14 @@ class Machine:
                 raise name_field(failure, self._paths[position]) from None
             state.append(value)
             derivations.append(derivation)
-        fields, room = [], state[ROOM]
+        fields, texts, room = [], [], state[ROOM]
         for field in self._field_templates:
             position = field.position
-            key = field.build_node(salts[position][0], state[FIRST_FIELD + position], derivations[position], room)
-            fields.append(key)
-            room -= len(key[1])
+            text = field.write_value(state[FIRST_FIELD + position], room)
+            node = field.build_node(salts[position][0], text, derivations[position])
+            texts.append(text)
+            fields.append(node)
+            room -= len(node[1])
         proof_bytes, root_hash = proof.assemble_proof(
             steps,
             fields,
@@ -163,7 +167,7 @@ class Machine:
             self._field_index,
             proof.PROOF_VERSIONS[self.program.language],
         )
-        return ProofResult(self._collect_fields(state, max_steps), proof_bytes, root_hash)
+        return ProofResult(self._collect_fields(state, max_steps), texts, proof_bytes, root_hash)
 
     def open_session(self, world: World, *, max_steps: int = MAX_STEPS, cover: bool = False) -> "Session":
         """Fields and expressions of one world, computed when they are asked for, with one counter for all."""
@@ -228,6 +232,11 @@ class Machine:
     def _collect_fields(self, state: list[Any], max_steps: int) -> EvaluatedFields:
         fields = dict(zip(self._paths, state[FIRST_FIELD:], strict=True))
         return EvaluatedFields(fields, state[COMPLIANCE], max_steps - state[STEPS_LEFT], self._types)
+
+    @cached_property
+    def payload_frame(self) -> PayloadFrame:
+        """What the payloads of all passports of this program have in common."""
+        return PayloadFrame({field.path: field.access for field in self.program.fields}, self.program.language)
 
     @cached_property
     def _by_path(self) -> list[ProgramField]:

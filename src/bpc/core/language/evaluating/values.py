@@ -31,6 +31,8 @@ from bpc.core.language.types import (
     is_unit_size,
 )
 
+_QTY_ONE: Final = 10**QTY_SCALE
+
 ValueWriter: TypeAlias = Callable[[Any], str]
 
 quote_text: Final[Callable[[str], str]] = encode_basestring
@@ -91,6 +93,9 @@ def _format_decimal(count: int, scale: int) -> str:
 
 
 def _format_amount(count: int) -> str:
+    if count >= 0:  # most amounts
+        integer_part, fraction = divmod(count, _QTY_ONE)
+        return f"{integer_part}.{fraction:0{QTY_SCALE}d}".rstrip("0") if fraction else str(integer_part)
     return _format_plain(count, QTY_SCALE)
 
 
