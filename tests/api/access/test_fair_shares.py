@@ -85,6 +85,38 @@ async def test_a_tenant_has_half_of_the_turns_while_others_are_active_and_never_
     assert not activity.has_others(LOUD)
 
 
+async def test_a_request_that_is_cancelled_while_turns_are_given_back_costs_nobody_a_turn() -> None:
+    turns = RequestTurns(2, TenantActivity(Time()))  # one turn for a tenant
+
+    async def request(started: asyncio.Event, stop: asyncio.Event) -> None:
+        async with turns.take(LOUD):
+            started.set()
+            await stop.wait()
+
+    for cancels_first in (True, False):
+        started, stops = [asyncio.Event() for _ in range(3)], [asyncio.Event() for _ in range(3)]
+        first, second, third = (
+            asyncio.create_task(request(*events)) for events in zip(started, stops, strict=True)
+        )
+        await started[0].wait()
+        await asyncio.sleep(0)  # the second and the third wait
+        if cancels_first:  # the turn is given back before the second has noticed that it is cancelled
+            second.cancel()
+            first.cancel()
+        else:  # the second is cancelled after it got the turn, before it has noticed that
+            stops[0].set()
+            while len(turns._tenants[LOUD].waiting) == 2:
+                await asyncio.sleep(0)
+            second.cancel()
+
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        await asyncio.wait_for(started[2].wait(), 5)
+        stops[2].set()
+        await asyncio.gather(first, third, return_exceptions=True)
+        assert turns.count_running(LOUD) == 0
+
+
 async def test_who_used_more_than_its_share_waits_while_the_loop_is_busy_and_others_are_active() -> None:
     moment = Time()
     activity = TenantActivity(moment)

@@ -13,7 +13,7 @@ import asyncio
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, TypeAlias
@@ -154,7 +154,7 @@ class RequestTurns:
         """Wait for a turn and keep it until the block ends. Raises `RateLimited` if too many wait."""
         turns = self._tenants.setdefault(tenant, _TenantTurns())
         if turns.waiting or turns.running >= self._count_turns(tenant):
-            await self._wait(turns)
+            await self._wait(tenant, turns)
         else:
             turns.running += 1
         try:
@@ -171,7 +171,7 @@ class RequestTurns:
             return self._strangers
         return self._shared if self._activity.has_others(tenant) else self._alone
 
-    async def _wait(self, turns: _TenantTurns) -> None:
+    async def _wait(self, tenant: Payer | None, turns: _TenantTurns) -> None:
         if len(turns.waiting) >= MAX_WAITING_TURNS:
             raise RateLimited("requests at the same time", 1)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -179,10 +179,11 @@ class RequestTurns:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it was given the turn at the same moment
-                turns.running -= 1
+            if turn.done() and not turn.cancelled():  # it was given the turn at the same moment: the next one has it
+                self._give_back(tenant, turns)
             else:
-                turns.waiting.remove(turn)
+                with suppress(ValueError):  # whoever gave a turn back at the same moment has passed over it
+                    turns.waiting.remove(turn)
             raise
 
     def _give_back(self, tenant: Payer | None, turns: _TenantTurns) -> None:
