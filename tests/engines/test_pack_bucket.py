@@ -3,11 +3,9 @@
 The bucket is that of moto's server, which speaks the S3 protocol: `make engines` installs it and runs this test.
 """
 
-import importlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -22,8 +20,7 @@ from bpc.storage.items.pack_format import BadPack, PackEntry, PackPlace, build_p
 from bpc.storage.items.packs import PackMissing, name_pack
 from bpc.storage.passports.item_packing import build_dictionary, pack_item
 from tests.core.items import sample_layers as sample
-
-moto_server: Any = pytest.importorskip("moto.server", reason="`make engines` installs and runs it")
+from tests.engines.s3_server import BUCKET, start_s3_server
 
 ITEMS = [sample.get_compiler().compile(sample.make_item_row(number)) for number in range(5)]
 TENANT, RUN, CHUNK = TenantId(UUID(int=1)), ItemRunId(UUID(int=2)), ItemChunkId(UUID(int=3))
@@ -31,21 +28,8 @@ TENANT, RUN, CHUNK = TenantId(UUID(int=1)), ItemRunId(UUID(int=2)), ItemChunkId(
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[Bucket]:
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        patch.setenv("AWS_ALLOW_HTTP", "true")
-        patch.setenv("AWS_REGION", "eu-central-1")
-        patch.setenv("AWS_ACCESS_KEY_ID", "tester")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "of nobody")
-        boto3: Any = importlib.import_module("boto3")  # comes with moto
-        place = {"LocationConstraint": "eu-central-1"}
-        client = boto3.client("s3", endpoint_url=f"http://{host}:{port}")
-        client.create_bucket(Bucket="passports", CreateBucketConfiguration=place)
-        yield Bucket("s3://passports/packs")
-    server.stop()
+    with start_s3_server():
+        yield Bucket(f"s3://{BUCKET}/packs", setting="BPC_PACK_STORE")
 
 
 def build_sample(chunk: ItemChunkId = CHUNK) -> tuple[bytes, list[PackPlace]]:
@@ -107,4 +91,4 @@ def test_the_sweep_sees_whose_each_pack_is_and_removes_the_one_it_names(bucket: 
 def test_a_bucket_that_refuses_is_named_as_the_reason(bucket: Bucket) -> None:
     assert bucket.list_objects()
     with pytest.raises(BucketUnavailable, match="the bucket cannot be used"):
-        PackBucket(Bucket("s3://no-such-bucket")).write(b"x")
+        PackBucket(Bucket("s3://no-such-bucket", setting="BPC_PACK_STORE")).write(b"x")

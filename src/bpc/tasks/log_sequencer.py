@@ -1,9 +1,9 @@
-"""The transparency log in a worker: one process that has the log's folder writes the log, every few seconds.
+"""The transparency log in a worker: one process that has the lock of its files writes it, every few seconds.
 
     outbox ─► Sequencer (bpc.storage.tlog.sequencer) ─► files ─► witnesses ─► proofs
 
-Every worker tries; the lock of the folder lets one of them write. Before the first entry, versions and keys from before
-the log are put into the outbox. At longer intervals, each tenant's audit log is committed to.
+Every worker tries; the lock, in the folder or bucket, lets one of them write. Before the first entry, versions and keys
+from before the log are put into the outbox. At longer intervals, each tenant's audit log is committed to.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from bpc.runtime import clock
 from bpc.runtime.key_ring import SigningService
 from bpc.runtime.logs import get_logger
 from bpc.runtime.settings import Settings
-from bpc.runtime.settings.data_dir import load_log_seed, locate_log_folder
+from bpc.runtime.settings.data_dir import load_log_seed
 from bpc.runtime.signer_client import SignerClient
 from bpc.storage.access import tenants_and_actors
 from bpc.storage.access.tenants_and_actors import SYSTEM_TENANT
@@ -48,12 +48,13 @@ from bpc.storage.audit import events
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database
 from bpc.storage.tlog import log_rows
-from bpc.storage.tlog.log_files import LogFolder
+from bpc.storage.tlog.log_bucket import open_log
+from bpc.storage.tlog.log_files import LogStore
 from bpc.storage.tlog.sequencer import BATCH, Sequencer
 from bpc.tasks.log_time_stamps import keep_time_stamps
 
 WITNESS_SECONDS: Final = 10.0  # for one witness to answer
-LOCK_RETRY_SECONDS: Final = 5.0  # another worker has the folder
+LOCK_RETRY_SECONDS: Final = 5.0  # another worker has the lock
 LONGEST_PAUSE: Final = 60.0  # after faults
 IS_SILENT: Final[LiteralString] = """
     SELECT max(signed_at) < now() - interval '12 hours' FROM log_checkpoints HAVING NOT EXISTS (
@@ -202,7 +203,7 @@ def _build_sequencer(settings: Settings, database: Database, signer: NoteSigner 
     policy = load_policy(settings.tlog_policy_file)
     return Sequencer(
         database,
-        LogFolder(locate_log_folder(settings)),
+        open_log(settings),
         signer,
         now=clock.now,
         policy=policy,
@@ -212,7 +213,7 @@ def _build_sequencer(settings: Settings, database: Database, signer: NoteSigner 
 
 @asynccontextmanager
 async def keep_log(settings: Settings, database: Database, key_ring: SigningService) -> AsyncIterator[None]:
-    """Write the log while the block runs, whenever this process has the log's folder."""
+    """Write the log while the block runs, whenever this process has the lock of its files."""
     task = asyncio.create_task(_write_log(settings, database, key_ring))
     try:
         yield
@@ -223,7 +224,7 @@ async def keep_log(settings: Settings, database: Database, key_ring: SigningServ
 
 
 async def _write_log(settings: Settings, database: Database, key_ring: SigningService) -> None:
-    folder = LogFolder(locate_log_folder(settings))
+    store: LogStore | None = None
     pause = LOCK_RETRY_SECONDS
     sequencer: Sequencer | None = None
     while True:
@@ -239,10 +240,11 @@ async def _write_log(settings: Settings, database: Database, key_ring: SigningSe
                     "no transparency log is kept: there is no key for it", setting="BPC_TLOG_ED25519_PRIVATE_KEY_BASE64"
                 )
                 return
-            with folder.lock() as is_ours:
+            store = store or open_log(settings)
+            async with _hold_lock(store) as is_ours:
                 if is_ours:
-                    async with keep_time_stamps(settings, folder):
-                        await _write_while_locked(settings, database, sequencer)
+                    async with keep_time_stamps(settings, store):
+                        await _write_while_locked(settings, database, sequencer, store)
             pause = LOCK_RETRY_SECONDS
         except (Refusal, OSError) as error:
             says = error.says if isinstance(error, Refusal) else str(error)
@@ -254,7 +256,18 @@ async def _write_log(settings: Settings, database: Database, key_ring: SigningSe
         await asyncio.sleep(pause)
 
 
-async def _write_while_locked(settings: Settings, database: Database, sequencer: Sequencer) -> None:
+@asynccontextmanager
+async def _hold_lock(store: LogStore) -> AsyncIterator[bool]:
+    """Whether we may write until the block ends. A bucket takes its time to answer."""
+    is_ours = await asyncio.to_thread(store.take_lock)
+    try:
+        yield is_ours
+    finally:
+        if is_ours:
+            await asyncio.to_thread(store.release_lock)
+
+
+async def _write_while_locked(settings: Settings, database: Database, sequencer: Sequencer, store: LogStore) -> None:
     heads, loop = AuditHeads(database), asyncio.get_running_loop()
     await list_unlogged(database)
     heads_due = loop.time() + settings.tlog_checkpoint_seconds
@@ -262,6 +275,7 @@ async def _write_while_locked(settings: Settings, database: Database, sequencer:
         if loop.time() >= heads_due:
             await heads.commit()
             heads_due = loop.time() + settings.tlog_audit_head_seconds
+        await asyncio.to_thread(store.renew_lock)
         report = await sequencer.run_once()
         if report.added < BATCH:  # otherwise more is waiting
             await asyncio.sleep(settings.tlog_checkpoint_seconds)

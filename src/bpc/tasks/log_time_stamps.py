@@ -19,7 +19,7 @@ from bpc.outbound.guard import Guard
 from bpc.runtime.logs import get_logger
 from bpc.runtime.settings import ConfigMissing, Settings
 from bpc.runtime.time_stamps import REQUEST_TYPE, BadTimeStamp, make_stamp_request, read_time_stamp
-from bpc.storage.tlog.log_files import LogFolder, StampedCheckpoint
+from bpc.storage.tlog.log_files import LogStore, StampedCheckpoint
 
 AUTHORITY_SECONDS: Final = 20.0
 MAX_ANSWER_BYTES: Final = 1 << 18
@@ -28,12 +28,12 @@ log = get_logger(__name__)
 
 
 @asynccontextmanager
-async def keep_time_stamps(settings: Settings, folder: LogFolder) -> AsyncIterator[None]:
+async def keep_time_stamps(settings: Settings, store: LogStore) -> AsyncIterator[None]:
     """Ask for time stamps while the block runs; nothing where the settings name no authority."""
     if settings.tlog_timestamp_url is None:
         yield
         return
-    task = asyncio.create_task(_ask_now_and_then(settings, settings.tlog_timestamp_url, folder))
+    task = asyncio.create_task(_ask_now_and_then(settings, settings.tlog_timestamp_url, store))
     try:
         yield
     finally:
@@ -42,11 +42,11 @@ async def keep_time_stamps(settings: Settings, folder: LogFolder) -> AsyncIterat
             await task
 
 
-async def _ask_now_and_then(settings: Settings, url: str, folder: LogFolder) -> None:
+async def _ask_now_and_then(settings: Settings, url: str, store: LogStore) -> None:
     while True:
         pause: float = settings.tlog_checkpoint_seconds
         try:
-            if await stamp_checkpoint(settings, url, folder) is not None:
+            if await stamp_checkpoint(settings, url, store) is not None:
                 pause = settings.tlog_timestamp_seconds
         except (Refusal, ConfigMissing, OSError) as error:
             log.warning("the log got no time stamp; it is tried again", authority=url, reason=str(error)[:500])
@@ -54,13 +54,13 @@ async def _ask_now_and_then(settings: Settings, url: str, folder: LogFolder) -> 
         await asyncio.sleep(pause)
 
 
-async def stamp_checkpoint(settings: Settings, url: str, folder: LogFolder) -> datetime | None:
+async def stamp_checkpoint(settings: Settings, url: str, store: LogStore) -> datetime | None:
     """Have the published checkpoint stamped with the time; None if there is none, or it has a stamp already."""
-    note = await asyncio.to_thread(folder.read_checkpoint)
+    note = await asyncio.to_thread(store.read_checkpoint)
     if note is None:
         return None
     size = read_checkpoint_text(parse_note(note).text).size
-    if size == await asyncio.to_thread(folder.read_stamped_size):
+    if size == await asyncio.to_thread(store.read_stamped_size):
         return None
     request = make_stamp_request(note)
     # The operator named this host; tenants have no part in it.
@@ -72,6 +72,6 @@ async def stamp_checkpoint(settings: Settings, url: str, folder: LogFolder) -> d
         raise BadTimeStamp(f"was not given: the authority answered {answer.status}")
     roots = None if settings.tlog_timestamp_ca_file is None else settings.tlog_timestamp_ca_file.read_bytes()
     moment = read_time_stamp(note, answer.body, roots=roots, nonce=request.nonce)
-    await asyncio.to_thread(folder.write_time_stamp, StampedCheckpoint(size, note, answer.body))
+    await asyncio.to_thread(store.write_time_stamp, StampedCheckpoint(size, note, answer.body))
     log.info("the log got a time stamp", size=size, at=format_time(moment))
     return moment

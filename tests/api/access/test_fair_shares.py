@@ -95,9 +95,7 @@ async def test_a_request_that_is_cancelled_while_turns_are_given_back_costs_nobo
 
     for cancels_first in (True, False):
         started, stops = [asyncio.Event() for _ in range(3)], [asyncio.Event() for _ in range(3)]
-        first, second, third = (
-            asyncio.create_task(request(*events)) for events in zip(started, stops, strict=True)
-        )
+        first, second, third = (asyncio.create_task(request(*events)) for events in zip(started, stops, strict=True))
         await started[0].wait()
         await asyncio.sleep(0)  # the second and the third wait
         if cancels_first:  # the turn is given back before the second has noticed that it is cancelled

@@ -25,6 +25,7 @@ from bpc.runtime import clock
 from bpc.runtime.running_service import RunningService, announce_service
 from bpc.runtime.settings import load_settings
 from bpc.storage.backup import record_last_backup
+from bpc.storage.tlog.log_files import LogFolder
 from tests.cli.conftest import Installation
 from tests.cli.program import Program, RunResult
 from tests.running_installation import RunningInstallation
@@ -389,7 +390,7 @@ def test_a_log_that_nobody_keeps_or_that_is_elsewhere_is_named(tmp_path: Path) -
 
     def judge(waiting: int, hours: int | None, folder: str = "kept") -> str:
         signed_at = None if hours is None else now - timedelta(hours=hours)
-        return judge_log(7, waiting, signed_at, now, tmp_path / folder).health
+        return judge_log(7, waiting, signed_at, now, LogFolder(tmp_path / folder)).health
 
     assert judge(3, None) == "skip"
     assert (judge(0, 1), judge(3, 0), judge(3, 1)) == ("ok", "ok", "fail")

@@ -26,13 +26,15 @@ def flip_byte(file: Path) -> None:
 def test_a_passport_survives_the_loss_of_the_machine(bpc: Program, backups: Path, tmp_path: Path) -> None:
     with postgres.use_server(bpc.data_dir):  # held, so that not every command starts it anew
         bpc.run_ok("demo", "--out", tmp_path)
-        backup = bpc.run_ok("backup", "--to", backups, "--with-keys", "--json").json()
+        on_buckets = bpc.with_settings(BPC_PACK_STORE="s3://passports/packs", BPC_TLOG_STORE="s3://passports/log")
+        backup = on_buckets.run_ok("backup", "--to", backups, "--with-keys", "--json").json()
     elsewhere = Program(tmp_path / "elsewhere")
 
     drilled = elsewhere.run_ok("restore", "--drill", backups, "--json").json()
     restored = elsewhere.run_ok("restore", backup["backup"], "--json").json()
 
     assert (bpc.data_dir / "last-backup").read_text() == f"{backup['taken_at']}\n"  # which monitoring shows the age of
+    assert [entry["where"] for entry in backup["not_in_backup"]] == ["s3://passports/packs", "s3://passports/log"]
     assert (drilled["ok"], drilled["replayed"], drilled["faults"]) == (True, 1, 0)
     assert (restored["ok"], restored["replayed"], restored["migrations"]) == (True, 1, [])
     assert restored["events"] == drilled["events"] > 20

@@ -206,6 +206,15 @@ def test_a_lease_is_renewed_before_it_ends() -> None:
     assert load_from(short).jobs_lease_renew_seconds == 0.4
 
 
+def test_the_log_is_in_a_folder_or_in_a_bucket() -> None:
+    problem = load_refused({"BPC_TLOG_DIR": "/srv/log", "BPC_TLOG_STORE": "s3://passports/log"})
+
+    assert problem.says == (
+        "`BPC_TLOG_STORE` must not be set beside `BPC_TLOG_DIR`: the log is in a bucket or in a folder"
+    )
+    assert load_from({"BPC_TLOG_STORE": "s3://passports/log"}).tlog_store == "s3://passports/log"
+
+
 def test_prod_names_every_secret_it_needs() -> None:
     assert list_wrong_names({"BPC_ENV": "prod"}) == [
         "BPC_SIGNING_ED25519_PRIVATE_KEY_BASE64",

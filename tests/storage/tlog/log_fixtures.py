@@ -11,6 +11,7 @@ from bpc.core.tlog.merkle import hash_leaf, hash_tree, read_leaves
 from bpc.core.tlog.notes import NoteSigner, parse_note
 from bpc.core.tlog.tiles import list_tiles, read_entry_bundle, split_hashes
 from bpc.runtime import clock
+from bpc.runtime.object_store import Bucket
 from bpc.storage.audit import events
 from bpc.storage.database import Database
 from bpc.storage.tlog.log_files import LogFolder
@@ -33,6 +34,14 @@ async def append_signed_events(database: Database, tenant: TenantId, act: Act, c
             stream = EventStream(tenant, "PassportVersion", AggregateId(version))
             await events.append(conn, stream, act.new_event("PASSPORT_SIGNED", payload))
     return versions
+
+
+def copy_bucket(bucket: Bucket, folder: Path) -> None:
+    """Write every object of a bucket as a file."""
+    for entry in bucket.list_objects():
+        target = folder / entry.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(bucket.get(entry.path))
 
 
 def check_folder(folder: Path) -> list[bytes]:

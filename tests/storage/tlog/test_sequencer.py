@@ -295,10 +295,13 @@ async def test_two_processes_with_folders_of_their_own_write_one_log(
 
 
 def test_one_process_holds_a_folder(tmp_path: Path) -> None:
-    with LogFolder(tmp_path).lock() as first, LogFolder(tmp_path).lock() as second:
-        assert (first, second) == (True, False)
-    with LogFolder(tmp_path).lock() as third:
-        assert third
+    first, second = LogFolder(tmp_path), LogFolder(tmp_path)
+
+    assert [first.take_lock(), second.take_lock()] == [True, False]
+    second.release_lock()
+    assert second.take_lock() is False
+    first.release_lock()
+    assert second.take_lock()
 
 
 def test_only_tiles_that_became_full_lose_their_parts() -> None:

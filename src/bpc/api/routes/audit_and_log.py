@@ -17,12 +17,13 @@ from bpc.api.http.routing import RouteFamily
 from bpc.core.audit.events import EventStream
 from bpc.core.errors import Invalid, Refusal
 from bpc.core.formats.ids import ActorId, AggregateId, EventId
-from bpc.runtime.settings.data_dir import locate_log_folder
+from bpc.runtime.settings import Settings
 from bpc.storage.audit import event_search
 from bpc.storage.audit.event_search import EventFilter
 from bpc.storage.audit.verification import AuditVerification
 from bpc.storage.audit.verification_child import verify_events_in_child
-from bpc.storage.tlog.log_files import CHECKPOINT_FILE, LogFolder, find_log_file
+from bpc.storage.tlog.log_bucket import open_log
+from bpc.storage.tlog.log_files import CHECKPOINT_FILE, LogFile, find_log_file
 
 routes = RouteFamily("Audit", resource="Event")
 
@@ -213,8 +214,11 @@ async def get_log_time_stamp(request: Request, path: str) -> Response:
 
 async def _serve_file(request: Request, path: str) -> Response:
     service: Service = request.app.state.service
-    folder = LogFolder(locate_log_folder(service.settings))
-    file = await asyncio.to_thread(find_log_file, folder, path)
+    file = await asyncio.to_thread(_find_file, service.settings, path)
     if file is None:
         raise HTTPException(404)
     return Response(file.data, headers=dict(file.headers))
+
+
+def _find_file(settings: Settings, path: str) -> LogFile | None:
+    return find_log_file(open_log(settings), path)  # a bucket that is opened first takes a moment

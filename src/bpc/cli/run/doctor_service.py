@@ -1,5 +1,6 @@
 """What `bpc doctor` finds out about a running installation: workers, the API, the last backup and certificates."""
 
+import asyncio
 import json
 import os
 import socket
@@ -9,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import parse_qs, urlsplit
 
@@ -24,13 +24,13 @@ from bpc.core.formats.timestamps import format_time
 from bpc.runtime import clock
 from bpc.runtime.running_service import find_service
 from bpc.runtime.settings import ConfigMissing, Settings
-from bpc.runtime.settings.data_dir import locate_log_folder
 from bpc.runtime.signer_client import SignerUnavailable, locate_signer, open_signer_client
 from bpc.storage.backup import read_last_backup
 from bpc.storage.connection import SYSTEM_ROLE, Connection
 from bpc.storage.database import begin_transaction, has_table
 from bpc.storage.tlog import log_rows
-from bpc.storage.tlog.log_files import CHECKPOINT_FILE
+from bpc.storage.tlog.log_bucket import open_log
+from bpc.storage.tlog.log_files import LogStore
 
 ANSWER_SECONDS: Final = 3.0
 OLDEST_BACKUP: Final = timedelta(hours=36)  # as the alert BpcBackupOld
@@ -62,7 +62,7 @@ async def check_workers(conn: Connection) -> HealthCheck:
 
 
 async def check_log(conn: Connection, settings: Settings) -> HealthCheck:
-    """Whether the transparency log is kept: its last checkpoint, what waits for a place, and its folder."""
+    """Whether the transparency log is kept: its last checkpoint, what waits for a place, and its files."""
     if not await has_table(conn, "log_state"):
         return HealthCheck("log", "skip", "the tables do not exist yet")
     async with begin_transaction(conn, SYSTEM_ROLE):
@@ -70,20 +70,24 @@ async def check_log(conn: Connection, settings: Settings) -> HealthCheck:
         signed_at: datetime | None = await conn.fetchval("SELECT max(signed_at) FROM log_checkpoints")
         size = await log_rows.count_entries(conn)
         waiting = await log_rows.count_waiting(conn)
-    return judge_log(size, waiting, signed_at, now, locate_log_folder(settings))
+    return await asyncio.to_thread(judge_log, size, waiting, signed_at, now, open_log(settings))
 
 
-def judge_log(size: int, waiting: int, signed_at: datetime | None, now: datetime, folder: Path) -> HealthCheck:
+def judge_log(size: int, waiting: int, signed_at: datetime | None, now: datetime, store: LogStore) -> HealthCheck:
     if signed_at is None:
         says = f"none is kept yet, {waiting:,} entries wait for one; a worker keeps it"
         return HealthCheck("log", "skip", f"{says}, in prod with BPC_TLOG_ED25519_PRIVATE_KEY_BASE64")
     says = f"{size:,} entries, last signed {format_time(signed_at)}, {waiting:,} waiting"
     if waiting and now - signed_at > LONGEST_WAIT:
         return HealthCheck("log", "fail", says, "see the worker's log: one worker must keep the log")
-    if not (folder / CHECKPOINT_FILE).exists():
-        fix = "set BPC_TLOG_DIR to the folder that the workers write; `bpc log audit` reads it"
-        return HealthCheck("log", "warn", f"{says}; {folder} has no files of it", fix)
-    return HealthCheck("log", "ok", f"{says}, in {folder}")
+    try:
+        is_published = store.read_checkpoint() is not None
+    except Refusal as refusal:
+        return HealthCheck("log", "fail", f"{says}; {refusal.says}", "the log is in BPC_TLOG_STORE; see AWS_*")
+    if not is_published:
+        fix = "set BPC_TLOG_DIR or BPC_TLOG_STORE to where the workers write it; `bpc log audit` reads it"
+        return HealthCheck("log", "warn", f"{says}; {store.name} has no files of it", fix)
+    return HealthCheck("log", "ok", f"{says}, in {store.name}")
 
 
 def judge_workers(health: QueueHealth) -> HealthCheck:

@@ -23,6 +23,7 @@ from bpc.pipeline.replay import check_all, load_replay_input
 from bpc.runtime import clock
 from bpc.runtime.postgres.cluster import Layout, is_locked
 from bpc.runtime.settings import Settings
+from bpc.runtime.settings.data_dir import locate_log_folder
 from bpc.storage import backup as manifest
 from bpc.storage.access.tenants_and_actors import TenantRow, list_tenants
 from bpc.storage.audit import events
@@ -104,7 +105,8 @@ async def back_up(
     """Back up everything that is stored.
 
     For the embedded PostgreSQL it copies the files at one point in time. For any other server it runs `pg_dump`; the
-    login must be a superuser or have BYPASSRLS. Each file is listed with its SHA-256, and `bpc restore` refuses a
+    login must be a superuser or have BYPASSRLS. Buckets and the files of the transparency log are not in the backup; it
+    says where they are. Each file is listed with its SHA-256, and `bpc restore` refuses a
     backup with a changed byte.
 
     \b
@@ -132,6 +134,7 @@ async def back_up(
                 report=_make_report(bar),
             )
     record_last_backup(settings.data_dir, now)
+    left_out = _list_left_out(settings)
     removed_backups = list(remove_old_backups(to, keep=timedelta(days=keep_days), now=now))
     if as_json:
         print_json(
@@ -142,14 +145,27 @@ async def back_up(
                 "files": len(contents.files),
                 "bytes": contents.size,
                 "removed": removed_backups,
+                "not_in_backup": [{"what": what, "where": where} for what, where in left_out],
             }
         )
         return
     print_line(f"{folder}: {len(contents.files):,} files, {contents.size / 1e6:,.1f} MB, each listed with its SHA-256")
     for old in removed_backups:
         print_line(f"removed {old}, which is older than {keep_days} days")
+    for what, where in left_out:
+        print_line(f"the backup does not have {what} in {where}: keep versions of it, or a copy")
     if not with_keys:
         print_line("the backup has no private keys: store the signing key and the pepper elsewhere, or use --with-keys")
+
+
+def _list_left_out(settings: Settings) -> list[tuple[str, str]]:
+    """What is stored beside the database and is not in the backup, and where."""
+    left_out = []
+    if settings.pack_store is not None:
+        left_out.append(("the packs of batteries", settings.pack_store))
+    if settings.tlog_store is not None or locate_log_folder(settings).exists():
+        left_out.append(("the files of the transparency log", settings.tlog_store or str(locate_log_folder(settings))))
+    return left_out
 
 
 def _describe_stopped_backup(folder: Path) -> str:

@@ -1,7 +1,6 @@
-"""Where `bpc log` reads a log from: a folder, or the address where it is served."""
+"""Where `bpc log` reads a log from: a folder, a bucket, or the address where it is served."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import httpx2
@@ -9,7 +8,8 @@ import httpx2
 from bpc.core.errors import Invalid, NotFound
 from bpc.core.tlog.checkpoints import parse_size
 from bpc.core.tlog.tiles import BadTile, Tile
-from bpc.storage.tlog.log_files import LogFolder, StampedCheckpoint, find_log_file
+from bpc.storage.tlog.log_bucket import open_named_log
+from bpc.storage.tlog.log_files import StampedCheckpoint, find_log_file
 
 FETCH_SECONDS: Final = 30.0
 
@@ -19,13 +19,13 @@ class LogSource:
 
     def __init__(self, place: str) -> None:
         self.place = place.rstrip("/")
-        self._folder = None if "://" in place else LogFolder(Path(place))
-        self._client = httpx2.Client(timeout=FETCH_SECONDS, follow_redirects=True) if self._folder is None else None
+        self._store = None if place.startswith(("http://", "https://")) else open_named_log(place)
+        self._client = httpx2.Client(timeout=FETCH_SECONDS, follow_redirects=True) if self._store is None else None
 
     def read_checkpoint(self) -> bytes:
-        note = self._fetch("checkpoint") if self._folder is None else self._folder.read_checkpoint()
+        note = self._fetch("checkpoint") if self._store is None else self._store.read_checkpoint()
         if note is None:
-            raise NotFound(f"there is no log at `{self.place}`", fix="give the folder or address of a log")
+            raise NotFound(f"there is no log at `{self.place}`", fix="give the folder, bucket or address of a log")
         return note
 
     def read_time_stamp(self) -> StampedCheckpoint | None:
@@ -40,14 +40,14 @@ class LogSource:
         return StampedCheckpoint(size, note, answer)
 
     def _read_file(self, path: str) -> bytes | None:
-        if self._folder is None:
+        if self._store is None:
             return self._fetch(path)
-        file = find_log_file(self._folder, path)
+        file = find_log_file(self._store, path)
         return None if file is None else file.data
 
     @property
     def read_tile(self) -> Callable[[Tile], bytes]:
-        return self._fetch_tile if self._folder is None else self._folder.read_tile
+        return self._fetch_tile if self._store is None else self._store.read_tile
 
     def _fetch_tile(self, tile: Tile) -> bytes:
         data = self._fetch(tile.path)
@@ -70,7 +70,7 @@ class LogSource:
 
     def _fetch(self, path: str) -> bytes | None:
         if self._client is None:
-            raise ValueError("a folder is read, not fetched")
+            raise ValueError("a folder or bucket is read, not fetched")
         try:
             answer = self._client.get(f"{self.place}/{path}")
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:

@@ -2,7 +2,7 @@
 
 log ─► audit ─► the first difference, if there is one
 log, index ─► prove ─► a proof that anybody can check without the log
-folder ─► serve, without a database
+folder or bucket ─► serve, without a database
 other logs ─► witness ─► cosignatures, and nothing for a log that changes its history
 """
 
@@ -42,13 +42,14 @@ from bpc.core.tlog.proofs import LogProof, find_witnesses
 from bpc.core.tlog.tiles import TileTree
 from bpc.runtime import clock
 from bpc.runtime.settings import Settings
-from bpc.runtime.settings.data_dir import load_log_seed, locate_log_folder
+from bpc.runtime.settings.data_dir import load_log_seed
 from bpc.runtime.static_server import StaticAnswer, answer_text, serve_requests
 from bpc.runtime.time_stamps import parse_roots, read_time_stamp
 from bpc.runtime.witness_state import answer_witness_request, open_witness
 from bpc.storage.database import open_migrated_database
 from bpc.storage.tlog import log_audit, log_rows
-from bpc.storage.tlog.log_files import LogFolder, find_log_file
+from bpc.storage.tlog.log_bucket import open_log, open_named_log
+from bpc.storage.tlog.log_files import find_log_file
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -60,7 +61,7 @@ log_app = command_group(
 
 LogOption = Annotated[
     str | None,
-    typer.Option("--log", metavar="FOLDER|URL", help="The log to read [default: this installation's]."),
+    typer.Option("--log", metavar="FOLDER|BUCKET|URL", help="The log to read [default: this installation's]."),
 ]
 KeyOption = Annotated[
     str | None,
@@ -263,7 +264,7 @@ def _open_log(settings: Settings, log: str | None, key: str | None) -> tuple[Log
     if log is not None and key is None:
         raise typer.BadParameter("--log needs --key: the verifier key that its operator published.")
     verifier = load_own_verifier(settings) if key is None else VerifierKey.parse(key.strip())
-    return LogSource(str(locate_log_folder(settings)) if log is None else log), verifier
+    return LogSource(open_log(settings).name if log is None else log), verifier
 
 
 def load_own_verifier(settings: Settings) -> VerifierKey:
@@ -290,8 +291,10 @@ def show_key(as_json: AsJson = False) -> None:
 @log_app.command("serve")
 async def serve(
     folder: Annotated[
-        Path | None,
-        typer.Option("--folder", metavar="DIR", help="Folder of the log [default: this installation's]."),
+        str | None,
+        typer.Option(
+            "--folder", metavar="DIR|BUCKET", help="Folder or bucket of the log [default: this installation's]."
+        ),
     ] = None,
     host: HostOption = LOOPBACK,
     port: PortOption = 8082,
@@ -299,13 +302,13 @@ async def serve(
 ) -> None:
     """Serve the files of a log until Ctrl-C, without database and API.
 
-    The API serves the same files at /log/. This is for a machine that only has a copy of the folder.
+    The API serves the same files at /log/. This is for a machine that only has a copy of the folder, or the bucket.
     """
     settings = load_settings_and_logs("log")
-    log_folder = LogFolder(locate_log_folder(settings) if folder is None else folder)
+    store = open_log(settings) if folder is None else open_named_log(folder)
 
     def answer(method: str, path: str, body: bytes) -> StaticAnswer:  # noqa: ARG001 (nothing takes a body)
-        file = find_log_file(log_folder, path.removeprefix("/")) if method == "GET" else None
+        file = find_log_file(store, path.removeprefix("/")) if method == "GET" else None
         if file is None:
             return answer_text(404, "there is no such file in this log")
         return StaticAnswer(status=200, body=file.data, headers=file.headers)

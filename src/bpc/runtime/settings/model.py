@@ -181,6 +181,10 @@ class Settings(SignerSettings):
         description="Key that signs the transparency log; outside prod it is generated, prod keeps no log without.",
     )
     tlog_dir: Path | None = Field(None, description="Folder of that log; unset, `log` in the data folder.")
+    tlog_store: BucketUrl | None = Field(
+        None,
+        description="Bucket for its files, instead of a folder: `s3://bucket/prefix`, as for packs.",
+    )
     tlog_policy_file: Path | None = Field(None, description="Its witnesses, as a C2SP tlog-policy; unset, it has none.")
     tlog_checkpoint_seconds: Seconds = Field(2, description="How often new entries get a signed checkpoint.")
     tlog_timestamp_url: value_types.PublicUrl | None = Field(
@@ -346,6 +350,10 @@ def find_contradictions(settings: Settings, *, holds_keys: bool = True) -> list[
         renew, lease = name_variable("jobs_lease_renew_seconds"), name_variable("jobs_lease_seconds")
         sentence = f"`{renew}` must be below `{lease}`, otherwise running jobs lose their lease"
         problems.append(SettingProblem(name=renew, sentence=sentence, also=(lease,)))
+    if settings.tlog_dir is not None and settings.tlog_store is not None:
+        folder, bucket = name_variable("tlog_dir"), name_variable("tlog_store")
+        sentence = f"`{bucket}` must not be set beside `{folder}`: the log is in a bucket or in a folder"
+        problems.append(SettingProblem(name=bucket, sentence=sentence, also=(folder,)))
     return problems + _find_equal_peppers(settings)
 
 

@@ -39,7 +39,7 @@ def open_packs(location: PackLocation) -> PackStore:
     """The packs of a place; those of a bucket are opened once in a process."""
     if location.bucket_url is None:
         return PackFolder(location.data_dir)
-    return PackBucket(Bucket(location.bucket_url))
+    return PackBucket(Bucket(location.bucket_url, setting="BPC_PACK_STORE"))
 
 
 class PackBucket(PackStore):

@@ -29,7 +29,7 @@ from bpc.core.tlog.tiles import TILE_WIDTH, Tile, TileTree, find_tile, grow_tile
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database
 from bpc.storage.tlog import log_rows
-from bpc.storage.tlog.log_files import LogFolder, LogForked
+from bpc.storage.tlog.log_files import LogForked, LogStore
 from bpc.storage.tlog.log_rows import EntryProof, StoredCheckpoint
 
 BATCH: Final = 10_000  # rows that get their places in one transaction
@@ -68,12 +68,12 @@ class SequencerReport:
 
 
 class Sequencer:
-    """Writes one log. Only one may write into a folder: the caller holds its lock."""
+    """Writes one log. Only one should write: the caller holds the lock of the files."""
 
     def __init__(
         self,
         database: Database,
-        folder: LogFolder,
+        store: LogStore,
         signer: NoteSigner | RemoteNoteSigner,
         *,
         now: Callable[[], datetime],
@@ -81,7 +81,7 @@ class Sequencer:
         ask_witnesses: AskWitnesses | None = None,
     ) -> None:
         self._database = database
-        self._folder = folder
+        self._store = store
         self._signer = signer
         self._now = now
         self._policy = policy
@@ -92,22 +92,24 @@ class Sequencer:
         published = await asyncio.to_thread(self._open_published)
         size, added = await self._give_places(published)
         checkpoint_row = await self._find_stored(size)
+        published_note = None if published is None else published.note.encode()
         if checkpoint_row is None or published is None or published.checkpoint.size != size:
             start = 0 if published is None else published.checkpoint.size
             await self._write_files(start, size)
             checkpoint_row = await self._sign(size)
             await asyncio.to_thread(self._publish, start, checkpoint_row)
+            published_note = checkpoint_row.note
         if not checkpoint_row.has_quorum:
             checkpoint_row = await self._gather_cosignatures(checkpoint_row)
-        if published is None or published.note.encode() != checkpoint_row.note:
-            await asyncio.to_thread(self._folder.publish_checkpoint, checkpoint_row.note)
+        if published_note != checkpoint_row.note:
+            await asyncio.to_thread(self._store.publish_checkpoint, checkpoint_row.note)
         return SequencerReport(size=size, added=added, has_quorum=checkpoint_row.has_quorum)
 
     # 1 and 2 --------------------------------------------------------------------------------------------------------
 
     def _open_published(self) -> OpenedCheckpoint | None:
-        """The checkpoint in the folder; refused if another key signed it."""
-        data = self._folder.read_checkpoint()
+        """The checkpoint that is published; refused if another key signed it."""
+        data = self._store.read_checkpoint_to_replace()
         return None if data is None else open_checkpoint(data, self._signer.verifier)
 
     async def _give_places(self, published: OpenedCheckpoint | None) -> tuple[int, int]:
@@ -150,7 +152,7 @@ class Sequencer:
         entries = await asyncio.to_thread(self._read_entries, checkpoint.size)
         leaves = [hash_leaf(entry) for entry in entries]
         if hash_tree(len(leaves), read_leaves(leaves)) != checkpoint.root:
-            raise LogForked("the entries in the log's folder do not have the root of its checkpoint")
+            raise LogForked("the published entries do not have the root of its checkpoint")
         known = await log_rows.load_entries(conn, 0, min(size, checkpoint.size))
         if known != entries[: len(known)]:
             raise LogForked("the entries in the database and those that were published differ")
@@ -177,7 +179,7 @@ class Sequencer:
         entries: list[bytes] = []
         while len(entries) < size:
             tile = find_tile(None, len(entries) // TILE_WIDTH, size)
-            entries += read_entry_bundle(self._folder.read_tile(tile), tile)
+            entries += read_entry_bundle(self._store.read_tile(tile), tile)
         return entries
 
     # 3 --------------------------------------------------------------------------------------------------------------
@@ -194,8 +196,8 @@ class Sequencer:
             start = end
 
     def _write_tiles(self, start: int, entries: Sequence[bytes]) -> None:
-        for tile, data in grow_tiles(start, entries, self._folder.read_tile):
-            self._folder.write_tile(tile, data)
+        for tile, data in grow_tiles(start, entries, self._store.read_tile):
+            self._store.write_tile(tile, data)
 
     # 4 --------------------------------------------------------------------------------------------------------------
 
@@ -224,11 +226,11 @@ class Sequencer:
         return checkpoint_row
 
     def _publish(self, start: int, checkpoint_row: StoredCheckpoint) -> None:
-        self._folder.publish_checkpoint(checkpoint_row.note)
-        self._folder.remove_partial_tiles(list_completed_tiles(start, checkpoint_row.size))
+        self._store.publish_checkpoint(checkpoint_row.note)
+        self._store.remove_partial_tiles(list_completed_tiles(start, checkpoint_row.size))
 
     def _make_tree(self, size: int) -> TileTree:
-        return TileTree(size, self._folder.read_tile)
+        return TileTree(size, self._store.read_tile)
 
     def _has_quorum(self, note: SignedNote) -> bool:
         """Whether the note is enough for the policy; without a policy, the log's own signature is."""
