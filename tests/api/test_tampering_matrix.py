@@ -31,7 +31,7 @@ from bpc.tasks.log_sequencer import AuditHeads
 from tests.api.conftest import Api
 from tests.api.history_attacks import ATTACKS, FILE_ATTACKS, Installation, Outside
 from tests.api.recorded_tenant import record_everything
-from tests.api.tampering import change_column, delete_rows, list_stored_columns, list_tables, tamper
+from tests.api.tampering import HIDDEN_CHANGES, change_column, delete_rows, list_stored_columns, list_tables, tamper
 from tests.measurements import choose_effort
 from tests.storage.tlog.log_fixtures import SIGNER, make_sequencer
 
@@ -43,6 +43,13 @@ HEAD: Final = """\
 What a superuser can do to the history of a tenant with all triggers off, and whether it is found. `make shown` renews
 this page. "Alone": by `bpc audit verify` or `bpc log audit` on the installation itself, with the files of the log.
 "With a kept checkpoint": also with a file of `bpc audit checkpoint` and a copy of `/log/checkpoint` from before.
+
+**What nobody finds alone.** Where database and files were both rolled back to one moment, nothing on them remembers
+more. A witness does: it refuses the next checkpoint for ever. So does the [signer](../signing-keys.md#the-signer),
+whose record is its own: it refuses until the log is longer than what it has signed. And the log commits to where all
+chains stand once an hour (`BPC_TLOG_AUDIT_HEAD_SECONDS`): what happened since then, and has no entry of its own in the
+log, can be removed unseen until the next time. Batteries, their readings and their passports have
+[a test of their own](../decisions/0148-audited-batteries.md).
 
 | attack | alone | with a kept checkpoint |
 |---|---|---|
@@ -65,6 +72,7 @@ async def find_alone(conn: Connection, place: Installation) -> str:
         entries = _read_log(place.folder)
         await log_audit.compare_entries(conn, entries)
         await log_audit.compare_tenant(conn, place.tenant, entries)
+        await log_audit.check_published(conn, lambda: len(entries))
     except LogFault as log_fault:
         return f"log audit: {log_fault.says}"
     return NOT_FOUND
@@ -128,6 +136,9 @@ async def test_every_attack_on_history_is_found_given_a_kept_checkpoint(
     async with superuser.transaction():
         assert (await find_alone(superuser, place), await find_with_checkpoints(superuser, place)) == ("no", "no")
     results: dict[str, tuple[str, str]] = {}
+    async with superuser.transaction():  # an hour has passed since the last checkpoint
+        await superuser.execute("SET LOCAL session_replication_role = replica")
+        await superuser.execute("UPDATE log_checkpoints SET signed_at = signed_at - interval '1 hour'")
 
     every = choose_effort(test=3, shown=1, campaign=1)  # a third of them in make check
     for name, change in list(ATTACKS.items())[::every]:
@@ -151,6 +162,13 @@ async def test_every_attack_on_history_is_found_given_a_kept_checkpoint(
                         await find_alone(conn, place),
                         await find_with_checkpoints(conn, place),
                     )
+    for hidden in choose_effort(test=(), shown=HIDDEN_CHANGES, campaign=HIDDEN_CHANGES):
+        async with tamper(superuser) as conn:
+            await conn.execute(hidden.statement, tenant)
+            results[_name_statement(hidden.statement)] = (
+                await find_alone(conn, place),
+                await find_with_checkpoints(conn, place),
+            )
     for name, change_files in list(FILE_ATTACKS.items())[::every]:
         forged = replace(place, folder=tmp_path / "forged")
         shutil.copytree(place.folder, forged.folder)
@@ -167,6 +185,14 @@ async def test_every_attack_on_history_is_found_given_a_kept_checkpoint(
         (Path(os.environ["BPC_MEASUREMENTS"]) / PAGE.name).write_text(HEAD + "\n".join(rows.values()) + "\n")
     assert [name for name, findings in results.items() if set(findings) == {NOT_FOUND}] == []
     assert [row for row in rows.values() if row not in PAGE.read_text()] == []
+
+
+def _name_statement(statement: str) -> str:
+    """What a statement does, as a row of the table: the column, or the rows, and the table."""
+    words = statement.split()
+    if words[0] == "UPDATE":
+        return f"change {words[3]} of {words[1]}"
+    return f"{'add' if words[0] == 'INSERT' else 'delete'} rows of {words[2]}"
 
 
 def _cell(finding: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx2
 import pytest
 
 BUCKET = "passports"
@@ -29,6 +30,7 @@ def start_s3_server() -> Iterator[dict[str, str]]:
             for name, value in variables.items():
                 patch.setenv(name, value)
             boto3: Any = importlib.import_module("boto3")  # comes with moto
+            httpx2.post(f"{variables['AWS_ENDPOINT_URL']}/moto-api/reset")  # all servers of a process share one memory
             place = {"LocationConstraint": variables["AWS_REGION"]}
             client = boto3.client("s3", endpoint_url=variables["AWS_ENDPOINT_URL"])
             client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration=place)

@@ -39,6 +39,7 @@ _NON_PUBLIC_V4: Final = tuple(
         "10.0.0.0/8",
         "100.64.0.0/10",
         "127.0.0.0/8",
+        "168.63.129.16/32",  # in Azure, the machine's own platform: public by its number only
         "169.254.0.0/16",
         "172.16.0.0/12",
         "192.0.0.0/24",

@@ -44,7 +44,7 @@ from bpc.runtime.settings.data_dir import load_log_seed
 from bpc.runtime.signer_client import SignerClient
 from bpc.storage.access import tenants_and_actors
 from bpc.storage.access.tenants_and_actors import SYSTEM_TENANT
-from bpc.storage.audit import events
+from bpc.storage.audit import audit_heads
 from bpc.storage.connection import Connection
 from bpc.storage.database import Database
 from bpc.storage.tlog import log_rows
@@ -60,6 +60,7 @@ IS_SILENT: Final[LiteralString] = """
     SELECT max(signed_at) < now() - interval '12 hours' FROM log_checkpoints HAVING NOT EXISTS (
       SELECT FROM log_outbox WHERE event_type = 'AUDIT_HEAD')
 """
+MAX_SNAPSHOT_LENGTH: Final = 2_000  # it names every transaction that runs
 LAST_EVENT: Final[LiteralString] = """
     SELECT event_id FROM events WHERE tenant_id = $1 ORDER BY recorded_in DESC, occurred_at DESC, event_id DESC LIMIT 1
 """
@@ -157,13 +158,16 @@ class AuditHeads:
         is_due = tenant == SYSTEM_TENANT and bool(await conn.fetchval(IS_SILENT))
         if last_event is None or (self._last_events.get(tenant) == last_event and not is_due):
             return False
-        heads = await events.load_heads(conn, tenant)
+        seen = await audit_heads.load_seen(conn)
+        heads = await audit_heads.load_heads_seen(conn, tenant, seen)
         digest = await asyncio.to_thread(hash_anchors, heads)
         self._last_events[tenant] = last_event
         earlier = await log_rows.find_last_statement(conn, tenant, AUDIT_HEAD)
         if isinstance(earlier, Mapping) and earlier.get("heads_hash") == to_hex(digest) and not is_due:
             return False
         members: dict[str, object] = {"chains": len(heads), "heads_hash": to_hex(digest)}
+        if len(seen.snapshot) <= MAX_SNAPSHOT_LENGTH:
+            members["seen"] = " ".join(seen)
         await log_rows.insert_tenant_statement(conn, tenant, AUDIT_HEAD, digest, members)
         return True
 

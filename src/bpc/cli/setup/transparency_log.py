@@ -141,7 +141,7 @@ def _audit(
     witnesses = () if policy is None else find_witnesses(opened.note, policy)
     if policy is not None and not policy.is_met([witness.name for witness in witnesses]):
         raise LogFault("checkpoint", f"{format_count(len(witnesses), 'witness')} cosigned it: below the quorum")
-    events = asyncio.run(_compare_with_database(settings, entries)) if with_database else None
+    events = asyncio.run(_compare_with_database(settings, entries, source, verifier)) if with_database else None
     return {
         "ok": True,
         "origin": opened.checkpoint.origin,
@@ -176,9 +176,14 @@ def _open_checkpoint(source: LogSource, verifier: VerifierKey) -> OpenedCheckpoi
         raise LogFault("checkpoint", wrong.says) from None
 
 
-async def _compare_with_database(settings: Settings, entries: Sequence[bytes]) -> int:
+async def _compare_with_database(
+    settings: Settings, entries: Sequence[bytes], source: LogSource, verifier: VerifierKey
+) -> int:
+    def read_size() -> int:
+        return _open_checkpoint(source, verifier).checkpoint.size
+
     async with open_migrated_database(settings) as database:
-        return await log_audit.compare_with_database(database, entries)
+        return await log_audit.compare_with_database(database, entries, read_size)
 
 
 def _print_audit(report: dict[str, object], *, as_json: bool) -> None:

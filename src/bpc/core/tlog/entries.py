@@ -64,6 +64,7 @@ OPTIONAL_MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "KEY_ADDED": ("tenant", "tenant_id", "valid_from", "valid_until"),
     "KEY_RETIRED": ("tenant", "tenant_id"),
     "KEY_COMPROMISED": ("tenant", "tenant_id"),
+    AUDIT_HEAD: ("seen",),
 }
 
 

@@ -18,6 +18,7 @@ from bpc.core.audit.events import ChainFault, EventStream
 from bpc.core.formats.hashes import Digest, to_hex
 from bpc.core.formats.ids import AggregateId, TenantId
 from bpc.core.tlog.entries import ENTRY_KINDS, READABLE_KINDS
+from bpc.storage.audit.audit_heads import check_heads
 from bpc.storage.audit.state_check import RemovedRows
 from bpc.storage.connection import Connection
 
@@ -152,6 +153,7 @@ async def _check_log(conn: Connection, tenant: TenantId, parts: Sequence[Retenti
         stream = EventStream(tenant, UNCUT_AGGREGATE_TYPE, AggregateId(tenant))
         says = f"the log shows that this tenant had {logged_chains:,} chains; {missing:,} of them are gone"
         faults.append(ChainFault(stream=stream, version=0, says=says))
+    faults += await check_heads(conn, tenant)
     for migration, event_types in TYPES_BY_MIGRATION.items():
         for row in await conn.fetch(SELECT_NOT_LOGGED, tenant, event_types, migration):
             chain = EventStream(tenant, row["aggregate_type"], AggregateId(row["aggregate_id"]))

@@ -4,7 +4,7 @@ Finds an entry or an opening that was changed or removed, and an event that was 
 has recorded that. `LogFault` names the first difference.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, LiteralString
 
 from bpc.core.formats.ids import TenantId
@@ -38,16 +38,24 @@ SELECT_EVENT_FAULTS: Final[LiteralString] = """
      ORDER BY l.log_index LIMIT 1
 """
 SELECT_OPENED: Final[LiteralString] = "SELECT log_index FROM log_openings"
+# What was signed a moment ago is published a moment later.
+SELECT_SIGNED_SIZE: Final[LiteralString] = """
+    SELECT coalesce(max(size), 0) FROM log_checkpoints WHERE signed_at < clock_timestamp() - interval '1 minute'
+"""
 COUNT_LOGGED_EVENTS: Final[LiteralString] = """
     SELECT count(*) FROM log_openings
      WHERE tenant_id = $1 AND convert_from(statement, 'UTF8')::jsonb ? 'event_hash'
 """
 
 
-async def compare_with_database(database: Database, entries: Sequence[bytes]) -> int:
-    """Compare the published entries with the database; return how many are about events."""
+async def compare_with_database(database: Database, entries: Sequence[bytes], read_size: Callable[[], int]) -> int:
+    """Compare the published entries with the database; return how many are about events.
+
+    `read_size` says how many entries are published now: reading all of them took its time.
+    """
     async with database.system() as conn:
         await compare_entries(conn, entries)
+        await check_published(conn, read_size)
         tenants = await tenants_and_actors.list_tenants(conn)
     count = 0
     for tenant in tenants:
@@ -69,6 +77,14 @@ async def compare_entries(conn: Connection, entries: Sequence[bytes]) -> None:
     for index in range(last_restore + 1, len(entries)):
         if entries[index].startswith(SEALED) and index not in opened_indexes:
             raise LogFault(f"entry {index:,}", "nothing in the database opens it")
+
+
+async def check_published(conn: Connection, read_size: Callable[[], int]) -> None:
+    """Every tree that was signed is published: otherwise the files were rolled back, or nobody writes them."""
+    signed_size: int = await conn.fetchval(SELECT_SIGNED_SIZE)
+    if (size := read_size()) < signed_size:
+        says = f"the database signed {signed_size:,} entries, and {size:,} are published"
+        raise LogFault("checkpoint", f"{says}: its files were rolled back, or no worker has written them for a minute")
 
 
 async def compare_tenant(conn: Connection, tenant: TenantId, entries: Sequence[bytes]) -> int:

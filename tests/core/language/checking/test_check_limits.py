@@ -87,6 +87,16 @@ def test_time_is_about_linear_in_the_length(shape: str) -> None:
     assert large < 11 * small + 0.05
 
 
+def test_thousands_of_constants_are_checked_in_time_linear_in_their_number() -> None:
+    def write(count: int) -> str:
+        return "language 2;\n" + "".join(f"const _C{number}: Int = 1;\n" for number in range(count))
+
+    small = min(measure_check(write(1_500)) for _ in range(3))
+    large = min(measure_check(write(6_000)) for _ in range(2))
+
+    assert large < 8 * small + 0.05
+
+
 def test_two_thousand_lines_are_checked_within_half_a_second(record_measurement: RecordMeasurement) -> None:
     rules = "".join(REALISTIC.replace("batteryN", f"battery{n}") for n in range(100))
 

@@ -69,7 +69,8 @@ def check_definitions(
         for name, node in nodes.items()
     }
     ordered = order(needs)
-    in_cycles = [name for name in nodes if name not in set(ordered)]
+    in_order = set(ordered)
+    in_cycles = [name for name in nodes if name not in in_order]
     checked = {name: _check_definition(checker, nodes[name]) for name in [*ordered, *in_cycles]}
     return {make_definition_key(name): checked[name] for name in nodes}
 
