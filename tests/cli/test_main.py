@@ -320,6 +320,20 @@ def test_verifying_waits_for_nothing_that_it_does_not_use(bpc: Program) -> None:
     assert run_python(bpc, code).out.endswith("[]\n")
 
 
+def test_no_garbage_is_looked_for_while_a_command_is_imported(bpc: Program) -> None:
+    code = """
+        import gc
+        from bpc.cli.support.arguments import import_command
+        rounds = []
+        gc.collect()
+        gc.callbacks.append(lambda phase, info: rounds.append(phase))
+        import_command("offline.verify:verify")
+        print(rounds, gc.isenabled(), gc.get_freeze_count() > 0)
+    """
+
+    assert run_python(bpc, code).out == "[] True True\n"
+
+
 def test_a_path_that_may_not_be_read_is_named_as_wrong_usage(bpc: Program, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("")
