@@ -51,6 +51,7 @@ ViewGrantId = NewType("ViewGrantId", UUID)
 ViewRequestId = NewType("ViewRequestId", UUID)
 
 _UUID_BYTES: Final = 16
+_ENTROPY_BYTES: Final = 10
 # RFC 9562 section 4: the version is octet 6's upper half, the variant (binary 10) octet 8's upper two bits.
 _VERSION_AT: Final = 76
 _VARIANT_AT: Final = 62
@@ -75,9 +76,12 @@ def parse_uuid(text: str) -> UUID:
     return uuid
 
 
-def make_random_uuid(entropy: bytes) -> UUID:
-    """A version 4 UUID from 16 random bytes, of which it keeps 122 bits."""
-    return _stamp_version(entropy, version=4)
+def make_ordered_uuid(milliseconds: int, entropy: bytes) -> UUID:
+    """A version 7 UUID of a moment since 1970 and 10 random bytes, of which it keeps 74 bits.
+
+    Ids made one after the other are neighbours in an index, where random ones each touch a page of their own.
+    """
+    return _stamp_version(milliseconds.to_bytes(_UUID_BYTES - _ENTROPY_BYTES, "big") + entropy, version=7)
 
 
 def uuid_from_hash(digest: Digest) -> UUID:
