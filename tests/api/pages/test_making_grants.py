@@ -1,6 +1,9 @@
 """Who may make a grant, and what becomes of its code when the pepper is replaced."""
 
+from typing import Any
+
 import httpx2
+import pytest
 
 from bpc.api.http.app import create_app
 from bpc.api.http.request_context import Service
@@ -59,3 +62,31 @@ async def test_a_code_is_hashed_again_when_it_is_used_after_the_pepper_was_repla
     assert pepper_id == compute_pepper_id(peppers.in_use)
     assert (await holder.get("/v1/granted")).status_code == 401, "the old pepper alone no longer does"
     assert await find_faults(database, tenant) == []
+
+
+@pytest.mark.parametrize("permission", ["view:interest", "passport:read"])
+async def test_what_a_policy_denies_the_granter_is_not_granted_to_somebody_else(
+    admin: Api, plain: IssuedPassports, permission: str
+) -> None:
+    """Otherwise whoever may not read a passport would read it with the code of a grant."""
+    role = {"name": "Door", "permissions": ["access:admin", "view:interest", "passport:read"]}
+    await admin.post_json("/v1/roles", role)
+    actor = await admin.post_json("/v1/actors", {"type": "USER", "display_name": "Door", "roles": ["Door"]})
+    key = await admin.post_json("/v1/api-keys", {"actor_id": actor["actor_id"]})
+    keeper = Api(admin.http, key["api_key"])
+    grants: dict[str, dict[str, Any]] = {
+        "Passport": {"scope": "MODEL", "passport_id": plain.model},
+        "Battery": {"scope": "ITEM", "battery_id": plain.battery},
+        "ALL": {"scope": "ALL"},
+    }
+    common = {"grantee": "A", "audience": "interest"}
+    for type_, denied_id in (("Passport", plain.model), ("Battery", plain.battery)):
+        condition = {"actor_ids": [actor["actor_id"]], "resource": {"type": type_, "ids": [denied_id]}}
+        denial = {"name": f"not {type_}", "effect": "DENY", "target": permission, "policy_json": condition}
+        created = await admin.post_json("/v1/policies", denial)
+        answers = {name: (await keeper.post("/v1/view-grants", common | grants[name])).status_code for name in grants}
+        await admin.post_json(f"/v1/policies/{created['policy_id']}:deactivate", {}, status=200)
+
+        # A battery is of its passport, and everything has both in it.
+        assert answers == {"Passport": 403 if type_ == "Passport" else 201, "Battery": 403, "ALL": 403}, type_
+    assert (await keeper.post("/v1/view-grants", common | grants["ALL"])).status_code == 201

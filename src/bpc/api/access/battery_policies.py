@@ -5,17 +5,22 @@ They need no grant of their own, but a DENY policy about one of them refuses the
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from starlette.requests import Request
 
-from bpc.api.access.auth import load_resource, require_not_denied
+from bpc.api.access.auth import load_resource, note_denial, require_not_denied
 from bpc.api.http.request_context import RequestContext
 from bpc.core.batteries.reading_rows import BatteryRef
 from bpc.core.formats.ids import BatteryId, PassportVersionId
-from bpc.core.policies import Resource
+from bpc.core.policies import AccessRequest, Decision, Resource, is_always_allowed
+from bpc.core.view_grants import GrantSubject
 from bpc.storage.batteries.readings import find_referenced
 from bpc.storage.connection import split_rows
-from bpc.storage.passports import passport_versions, products
+from bpc.storage.passports import passport_versions, passports, products
+
+# What a grant of everything shows, as policies name it.
+GRANTED_TYPES: Final = ("BatteryProduct", "Passport", "PassportVersion", "Battery")
 
 
 async def require_products_not_denied(
@@ -74,6 +79,43 @@ async def require_batteries_not_denied(
     named_ids = {row["battery_id"] for row in (await find_referenced(ctx.conn, ctx.tenant, refs)).values()}
     for battery in sorted(denied_ids & named_ids):
         require_battery_not_denied(ctx, request, BatteryId(battery), permission)
+
+
+async def require_grant_not_denied(
+    ctx: RequestContext, request: Request, subject: GrantSubject | None, *permissions: str
+) -> None:
+    """Raise `Forbidden` if a policy denies one of the permissions for what a view grant shows.
+
+    A grant of everything, without a subject, is refused to whom a policy denies any of it.
+    """
+    if all(policy.effect == "ALLOW" for policy in ctx.caller.policies):
+        return
+    if subject is None:
+        for permission in permissions:
+            _require_nothing_denied(ctx, request, permission)
+        return
+    sku = await passports.find_sku(ctx.conn, ctx.tenant, "Passport", subject.passport_id)
+    for permission in permissions:
+        if sku is not None:
+            await require_passport_not_denied(ctx, request, sku, permission)
+        if subject.battery_id is not None:
+            require_battery_not_denied(ctx, request, subject.battery_id, permission)
+
+
+def _require_nothing_denied(ctx: RequestContext, request: Request, permission: str) -> None:
+    caller = ctx.caller
+    for kind in GRANTED_TYPES:
+        question = AccessRequest(
+            actor_id=caller.actor_id,
+            actor_type=caller.actor_type,
+            roles=caller.roles,
+            permission=permission,
+            resource=Resource(type=kind),
+            now=ctx.act.at,
+        )
+        if not is_always_allowed(question, caller.policies):
+            decision = Decision(allowed=False, policy=None, reason="a policy denies a part of what is granted")
+            raise note_denial(caller, request, permission, decision)
 
 
 async def require_model_not_denied(

@@ -12,6 +12,7 @@ from pydantic import Field
 from starlette.requests import Request
 
 from bpc.api.access.auth import require_allowed
+from bpc.api.access.battery_policies import require_grant_not_denied
 from bpc.api.http.models import (
     Hash,
     Id,
@@ -210,12 +211,13 @@ async def approve_view_request(
     """
     row = await view_requests.lock_pending_request(ctx.conn, ctx.tenant, view_request_id)
     audience = body.audience or row.audience
-    _require_view_permission(ctx, request, audience)
+    bounds = _choose_bounds(ctx, row.subject, body)
+    await _require_view_permission(ctx, request, audience, None if bounds.scope == "ALL" else row.subject)
     words = row.words
     grant = NewViewGrant(
         grantee="" if words is None else words.name,
         audience=audience,
-        bounds=_choose_bounds(ctx, row.subject, body),
+        bounds=bounds,
         terms=body.terms,
         may_delegate=body.may_delegate,
         view_request_id=view_request_id,
@@ -253,13 +255,14 @@ async def create_view_grant(ctx: Context, request: Request, body: NewGrant) -> I
 
     You need the permission for the view that you grant.
     """
-    _require_view_permission(ctx, request, body.audience)
     bounds = GrantBounds(
         scope=body.scope,
         expires_at=body.expires_at or ctx.act.at + DEFAULT_VALIDITY,
         passport_id=body.passport_id,
         battery_id=body.battery_id,
     )
+    subject = await view_grants.load_subject(ctx.conn, ctx.tenant, bounds)
+    await _require_view_permission(ctx, request, body.audience, subject)
     grant = NewViewGrant(
         grantee=body.grantee,
         audience=body.audience,
@@ -267,7 +270,7 @@ async def create_view_grant(ctx: Context, request: Request, body: NewGrant) -> I
         terms=body.terms,
         may_delegate=body.may_delegate,
     )
-    return await _issue(ctx, request, grant, await view_grants.load_subject(ctx.conn, ctx.tenant, bounds))
+    return await _issue(ctx, request, grant, subject)
 
 
 @grant_routes.read("/v1/view-grants", permission=ADMIN)
@@ -299,9 +302,12 @@ async def revoke_view_grant(ctx: Context, view_grant_id: IdOf[ViewGrantId], body
     return ViewGrant.from_grant(row, ctx)
 
 
-def _require_view_permission(ctx: RequestContext, request: Request, audience: GrantAudience) -> None:
-    """Nobody hands out a view that they may not see."""
+async def _require_view_permission(
+    ctx: RequestContext, request: Request, audience: GrantAudience, subject: GrantSubject | None
+) -> None:
+    """Nobody hands out a view that they may not see, or that a policy keeps from them; without a subject, all views."""
     require_allowed(ctx, request, f"view:{audience}", Resource(type="ViewGrant"))
+    await require_grant_not_denied(ctx, request, subject, f"view:{audience}", "passport:read")
 
 
 def _choose_bounds(ctx: RequestContext, subject: GrantSubject, body: RequestApproval) -> GrantBounds:
