@@ -171,8 +171,9 @@ class HostMiddleware:
 
 
 def _read_host(scope: Scope) -> str:
-    """The host of a request without its port, in lower case; proxies of ours pass it on."""
-    text = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
+    """The host of a request without its port, in lower case; proxies of ours pass it on. Two hosts are none."""
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    text = hosts[0].decode("latin-1") if len(hosts) == 1 else ""  # RFC 9112, 3.2: a cache may have taken the other one
     try:
         return urlsplit(f"//{text}").hostname or ""
     except ValueError:
