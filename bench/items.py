@@ -1,28 +1,33 @@
 """Passports of single batteries: requested by file, issued by a real `bpc worker` on an embedded PostgreSQL.
 
 The models are the LMT battery of examples/eu-battery under the shipped rules. Each battery states everything that the
-rules ask of it: its days, and points 52 to 67 with numbers of its own. The rate is from the start of the first chunk
-to the end of the last. Bytes are those of all tables that have a row for a battery, with their indexes, of the packs
-and of the signer's record, divided by the batteries.
+rules ask of it: its days, and points 52 to 67 with numbers of its own. Workers issue while more is asked for. The rate
+is from the start of the first chunk to the end of the last; PostgreSQL's time is for asking and issuing. Bytes are
+those of all tables that have a row for a battery, with their indexes, of the packs and of the signer's record, divided
+by the batteries. What the first and the last tenth took of a processor tells, on a busy machine too, whether a battery
+costs more the more there are.
 
     BENCH_ITEMS=10000,100000        how many, one run after the other
     BENCH_MODELS=10                 of how many models
-    BENCH_WORKERS=1                 worker processes; each has two child processes
+    BENCH_WORKERS=1                 worker processes; each has two child processes and a signer
+    BENCH_SECONDS=3600              stop a run after so long, and tell of what was issued until then
+    BENCH_FOLDER=folder             keep the installation there, with samples (bench/_items/samples.py)
 """
 
 import asyncio
 import os
 import struct
+import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
-
-import psutil
+from typing import Any, Final, NamedTuple
 
 from bench import Table
+from bench._items.processes import ProcessWatch
+from bench._items.samples import write_samples
 from bench.passport_kinds import EXAMPLES, PassportKind
 from bench.pipeline import Bench, open_bench, run_workers
 from bpc.cli.support.package_folders import SHIPPED_RULES
@@ -46,7 +51,10 @@ from bpc.tasks.item_runs import ItemRunRequest, request_item_run
 COUNTS: Final = tuple(int(count) for count in os.environ.get("BENCH_ITEMS", "10000,100000").split(","))
 MODELS: Final = int(os.environ.get("BENCH_MODELS", "10"))
 ROWS_AT_ONCE: Final = 50_000
-ENDS: Final = 10_000  # batteries at the beginning and at the end whose rates are compared
+SECONDS: Final = float(os.environ.get("BENCH_SECONDS", "inf"))
+FOLDER: Final = os.environ.get("BENCH_FOLDER", "")
+TELL_SECONDS: Final = 15
+COUNT_ISSUED: Final = "SELECT coalesce(sum(issued), 0)::int FROM item_chunks WHERE item_run_id = ANY($1)"
 TABLES: Final = (
     *("batteries", "battery_registrations", "item_chunks", "item_passport_versions", "item_runs"),
     *("events", "jobs.job"),
@@ -67,35 +75,46 @@ HEADER: Final = ",".join(("serial_number", "manufactured_on", "placed_on", "stat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemsResult:
-    """What runs of some batteries gave."""
+    """What runs of some batteries gave. Seconds are of a processor, by kind of process; asking is for each battery."""
 
     count: int
     asking_seconds: float
+    asking_cpu: float
     issuing_seconds: float
     first_rate: float
     last_rate: float
-    python: float
+    first_cpu: float
+    last_cpu: float
+    python: Mapping[str, float]
     postgres: float
-    peak_memory: int
+    peak_bytes: Mapping[str, int]
     stored_bytes: dict[str, int]
 
-    def format_row(self) -> tuple[str, ...]:
-        return (
-            f"{self.count:,}",
-            f"{self.count / self.asking_seconds:,.0f}",
-            f"{self.count / self.issuing_seconds:,.0f}",
-            f"{self.first_rate:,.0f}",
-            f"{self.last_rate:,.0f}",
-            f"{self.python / self.count * 1e6:,.0f}",
-            f"{self.postgres / self.count * 1e6:,.0f}",
-            f"{self.peak_memory / 1e6:,.0f}",
-            *(f"{size / self.count:,.0f}" for size in self.stored_bytes.values()),
-            f"{sum(self.stored_bytes.values()) / self.count:,.0f}",
-        )
+    def list_values(self) -> dict[str, str]:
+        """Everything that was measured, by what it is called in the table."""
+        cpu = {**self.python, "PostgreSQL": self.postgres}
+        return {
+            "batteries": f"{self.count:,}",
+            "asked for, µs each": f"{self.asking_seconds * 1e6:,.0f}",
+            "asked for, Python µs each": f"{self.asking_cpu * 1e6:,.0f}",
+            "issued a second": f"{self.count / self.issuing_seconds:,.0f}",
+            "of the first tenth": f"{self.first_rate:,.0f}",
+            "of the last tenth": f"{self.last_rate:,.0f}",
+            **{f"{kind}, µs each": f"{seconds / self.count * 1e6:,.0f}" for kind, seconds in cpu.items()},
+            "all, µs each": f"{sum(cpu.values()) / self.count * 1e6:,.0f}",
+            "first tenth, Python µs each": f"{self.first_cpu * 1e6:,.0f}",
+            "last tenth, Python µs each": f"{self.last_cpu * 1e6:,.0f}",
+            **{f"peak MB, {kind}": f"{size / 1e6:,.0f}" for kind, size in self.peak_bytes.items()},
+            **{f"bytes each, {name}": f"{size / self.count:,.1f}" for name, size in self.stored_bytes.items()},
+            "bytes each, all": f"{sum(self.stored_bytes.values()) / self.count:,.0f}",
+        }
 
 
 def run() -> Iterable[Table]:
     logs.configure(level="warn", json=True, component="bench")
+    if FOLDER:
+        yield asyncio.run(_measure_items(Path(FOLDER)))
+        return
     with tempfile.TemporaryDirectory(prefix="bpc-bench-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o711)
         yield asyncio.run(_measure_items(Path(folder)))
@@ -109,67 +128,116 @@ async def _measure_items(folder: Path) -> Table:
         for row in await bench.superuser.fetch("SELECT passport_version_id FROM passport_versions"):
             async with bench.database.tenant(bench.tenant) as conn:
                 await activate(conn, bench.tenant, row[0], act=Act(None, clock.now()))
-        results = [await measure_run(bench, skus, count, at) for at, count in enumerate(COUNTS)]
-        names = tuple(results[0].stored_bytes)
+        results = [(await measure_run(bench, skus, count, at)).list_values() for at, count in enumerate(COUNTS)]
+        if FOLDER:
+            await write_samples(bench, folder)
+    names = [*dict.fromkeys(name for result in results for name in result)]
     return Table(
         title=f"Passports of batteries, {os.cpu_count()} processors, load {os.getloadavg()[1]:.1f}",
-        columns=(
-            *(
-                "batteries",
-                "asked a second",
-                "issued a second",
-                "of the first 10,000",
-                "of the last",
-                "Python µs each",
-                "PostgreSQL µs each",
-                "peak MB",
-            ),
-            *(f"{name} B" for name in names),
-            "all bytes each",
-        ),
-        rows=tuple(result.format_row() for result in results),
+        columns=("", *(f"run {at + 1}" for at in range(len(results)))),
+        rows=tuple((name, *(result.get(name, "") for result in results)) for name in names),
     )
 
 
 async def measure_run(bench: Bench, skus: Sequence[str], count: int, mark: int) -> ItemsResult:
+    """Ask for runs, one after the other, while workers issue them; until all are issued, or the time is over."""
     before = await _measure_bytes(bench)
-    started = time.monotonic()
-    size = min(ROWS_AT_ONCE, -(-count // len(skus)))
-    run_ids = [
-        await _request(bench, skus[at % len(skus)], range(first, min(first + size, count)), mark)
-        for at, first in enumerate(range(0, count, size))
-    ]
-    asking_seconds = time.monotonic() - started
     await bench.superuser.execute("VACUUM ANALYZE")
     await bench.superuser.execute("CHECKPOINT")
-    postgres, peak = bench.measure_postgres_seconds(), 0
+    request = RunRequest(bench, skus, count, mark)
     async with run_workers(bench.settings) as workers:
-        while True:
-            rows = [await _load_run(bench, run_id) for run_id in run_ids]
-            processes = [each for worker in workers for each in (worker, *worker.children(recursive=True))]
-            peak = max(peak, sum(_measure_memory(each) for each in processes))
-            python = sum(_measure_cpu(each) for each in processes)
-            if all(row.status == "FINISHED" for row in rows):
-                break
-            await asyncio.sleep(0.2)
-    if any(row.issued != row.total for row in rows):
+        watch = ProcessWatch(workers)
+        asking = asyncio.create_task(request.send())
+        looks = await _watch_runs(bench, request, watch)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+    issued = looks[-1].issued
+    rows = [await _load_run(bench, run_id) for run_id in request.run_ids]
+    if any(row.refused for row in rows):
         raise RuntimeError("not all batteries were issued")
-    spans = [(row.started_at, row.last_at) for row in rows]
-    seconds = (max(end for _, end in spans if end) - min(start for start, _ in spans if start)).total_seconds()
-    first_rate, last_rate = await _measure_ends(bench, run_ids)
-    postgres = bench.measure_postgres_seconds() - postgres
+    seconds, first_rate, last_rate = await _measure_rates(bench, request.run_ids)
     await bench.superuser.execute("VACUUM ANALYZE")
     after = await _measure_bytes(bench)
     return ItemsResult(
-        count=count,
-        asking_seconds=asking_seconds,
+        count=issued,
+        asking_seconds=request.seconds / request.asked,
+        asking_cpu=request.cpu / request.asked,
         issuing_seconds=seconds,
         first_rate=first_rate,
         last_rate=last_rate,
-        python=python,
-        postgres=postgres,
-        peak_memory=peak,
+        first_cpu=_measure_cpu_each(looks, 0, issued / 10),
+        last_cpu=_measure_cpu_each(looks, issued * 9 / 10, issued),
+        python=watch.sum_seconds(),
+        postgres=looks[-1].postgres - looks[0].postgres,
+        peak_bytes={**watch.peak_bytes, "all but PostgreSQL": watch.peak_sum},
         stored_bytes={name: after[name] - before[name] for name in after},
+    )
+
+
+@dataclass(slots=True)
+class RunRequest:
+    """Runs that are asked for, one after the other, and what that took: seconds, and those of this process alone."""
+
+    bench: Bench
+    skus: Sequence[str]
+    count: int
+    mark: int
+    run_ids: list[Any] = field(default_factory=list)
+    asked: int = 0
+    seconds: float = 0.0
+    cpu: float = 0.0
+
+    async def send(self) -> None:
+        size = min(ROWS_AT_ONCE, -(-self.count // len(self.skus)))
+        for at, first in enumerate(range(0, self.count, size)):
+            started, cpu = time.monotonic(), time.process_time()
+            last = min(first + size, self.count)
+            sku = self.skus[at % len(self.skus)]
+            self.run_ids.append(await _request(self.bench, sku, range(first, last), self.mark))
+            self.seconds += time.monotonic() - started
+            self.cpu += time.process_time() - cpu
+            self.asked = last
+
+
+class Look(NamedTuple):
+    """How far a run was, and the seconds of a processor that it had taken."""
+
+    issued: int
+    python: float
+    postgres: float
+
+
+async def _watch_runs(bench: Bench, request: RunRequest, watch: ProcessWatch) -> list[Look]:
+    """Look now and then until all are issued, or the time is over."""
+    pause, looks, told = min(2.0, 0.2 + request.count / 100_000), list[Look](), time.monotonic()
+    deadline = told + SECONDS
+    while True:
+        watch.look()
+        issued = await bench.superuser.fetchval(COUNT_ISSUED, request.run_ids)
+        looks.append(Look(issued, sum(watch.sum_seconds().values()), bench.measure_postgres_seconds()))
+        if issued == request.count or time.monotonic() > deadline:
+            return looks
+        if time.monotonic() - told > TELL_SECONDS:
+            told = time.monotonic()
+            _tell(request, looks)
+        await asyncio.sleep(pause)
+
+
+def _measure_cpu_each(looks: Sequence[Look], first: float, last: float) -> float:
+    """Python's seconds for each battery, from the look nearest to `first` issued to the one nearest to `last`."""
+    start, end = (min(looks, key=lambda look: abs(look.issued - issued)) for issued in (first, last))
+    return (end.python - start.python) / max(1, end.issued - start.issued)
+
+
+def _tell(request: RunRequest, looks: Sequence[Look]) -> None:
+    issued, python, postgres = looks[-1]
+    each = f"{python / max(1, issued) * 1e6:,.0f} + {(postgres - looks[0].postgres) / max(1, issued) * 1e6:,.0f} µs"
+    says = f"asked {request.asked:,} (Python {request.cpu / max(1, request.asked) * 1e6:,.0f} µs each)"
+    print(
+        f"items: {time.strftime('%H:%M:%S')} {says}, issued {issued:,} of {request.count:,} (Python + PostgreSQL {each}"
+        " each)",
+        file=sys.stderr,
+        flush=True,
     )
 
 
@@ -214,16 +282,19 @@ def _write(scaled: int, decimals: int) -> str:
     return f"{scaled // 10**decimals}.{scaled % 10**decimals:0{decimals}d}"
 
 
-async def _measure_ends(bench: Bench, run_ids: list[Any]) -> tuple[float, float]:
-    """The rate of the first batteries that were issued, and that of the last."""
+async def _measure_rates(bench: Bench, run_ids: list[Any]) -> tuple[float, float, float]:
+    """Seconds from the start of the first chunk to the end of the last; the rates of the first tenth and the last."""
     rows = await bench.superuser.fetch(
-        "SELECT issued, started_at, issued_at FROM item_chunks WHERE item_run_id = ANY($1) ORDER BY issued_at", run_ids
+        "SELECT issued, started_at, issued_at FROM item_chunks"
+        " WHERE item_run_id = ANY($1) AND issued_at IS NOT NULL ORDER BY issued_at",
+        run_ids,
     )
-    size = max(1, -(-ENDS * len(rows) // sum(row["issued"] for row in rows)))
-    first, last = rows[:size], rows[-size - 1 :]
-    first_seconds = (first[-1]["issued_at"] - min(row["started_at"] for row in first)).total_seconds()
+    size = max(1, -(-len(rows) // 10))
+    first, last, start = rows[:size], rows[-size - 1 :], min(row["started_at"] for row in rows)
+    first_seconds = (first[-1]["issued_at"] - start).total_seconds()
     last_seconds = (last[-1]["issued_at"] - last[0]["issued_at"]).total_seconds()
     return (
+        (rows[-1]["issued_at"] - start).total_seconds(),
         sum(row["issued"] for row in first) / first_seconds,
         sum(row["issued"] for row in last[1:]) / last_seconds if last_seconds else 0.0,
     )
@@ -243,21 +314,6 @@ async def _measure_bytes(bench: Bench) -> dict[str, int]:
     sizes["packs"] = sum(path.stat().st_size for path in (folder / "packs").rglob("*.pack"))
     sizes["signer"] = sum(path.stat().st_size for path in (folder / "signer").rglob("*") if path.is_file())
     return sizes
-
-
-def _measure_memory(process: psutil.Process) -> int:
-    try:
-        return int(process.memory_info().rss)
-    except psutil.NoSuchProcess:
-        return 0
-
-
-def _measure_cpu(process: psutil.Process) -> float:
-    try:
-        times = process.cpu_times()
-    except psutil.NoSuchProcess:  # a child that was replaced while the others were asked
-        return 0.0
-    return float(times.user + times.system)
 
 
 def make_kind() -> PassportKind:

@@ -360,7 +360,9 @@ async def run_workers(settings: Settings) -> AsyncIterator[list[psutil.Process]]
     }
     command = [sys.executable, "-m", "bpc", "worker", "--json"]
     processes = [
-        await asyncio.create_subprocess_exec(*command, env=environment, stdout=asyncio.subprocess.PIPE)
+        await asyncio.create_subprocess_exec(
+            *command, env=environment, stdout=asyncio.subprocess.PIPE, start_new_session=True
+        )
         for _ in range(WORKERS)
     ]
     try:
