@@ -12,7 +12,7 @@ from bpc.core.batteries.registration import COLUMNS, REQUIRED
 from bpc.core.batteries.row_files import read_rows
 from bpc.core.formats.hashes import sha256
 from bpc.core.formats.ids import BatteryId, TenantId
-from bpc.storage.batteries import batteries, readings
+from bpc.storage.batteries import batteries, readings, registration
 from bpc.storage.batteries.identification import IdentificationRow, set_identification
 from bpc.storage.batteries.readings import ReadingSource, store_readings
 from bpc.storage.batteries.registration import register_batteries
@@ -134,3 +134,28 @@ async def _count_pages(conn: Connection, statement: str, *arguments: Any) -> int
     text = await conn.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", *arguments)
     plan = json.loads(text)[0]["Plan"]
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+async def test_what_is_registered_is_found_by_the_unique_index_before_there_are_statistics(
+    database: Database, tenant: TenantId, act: Act, superuser: Superuser
+) -> None:
+    await superuser.execute("VACUUM ANALYZE batteries")  # which says that the table is empty
+    lines = "\n".join(["sku,serial_number", *(f"P,S{number:04d}" for number in range(500))])
+    async with database.tenant(tenant) as conn:
+        product = (await create_product(conn, tenant, sku="P", name="Pack", act=act)).battery_product_id
+        await register_batteries(conn, tenant, read_rows(lines.encode(), COLUMNS, REQUIRED), act=act)
+        serials = [f"S{number:04d}" for number in range(500)]
+
+        plans = [
+            await _explain(conn, registration.SELECT_EXISTING, tenant, [product] * 500, serials),
+            await _explain(conn, batteries.SELECT_REGISTERED_ITEMS, tenant, product, serials),
+            await _explain(conn, readings.SELECT_BY_NUMBER, tenant, [None] * 500, ["P"] * 500, serials),
+        ]
+
+    assert ["batteries_serial_key" in plan for plan in plans] == [True] * 3
+    assert ["batteries_of_product" in plan for plan in plans] == [False] * 3
+
+
+async def _explain(conn: Connection, statement: str, *arguments: Any) -> str:
+    rows = await conn.fetch(f"EXPLAIN {statement}", *arguments)
+    return "\n".join(row[0] for row in rows)

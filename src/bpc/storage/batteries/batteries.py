@@ -38,14 +38,19 @@ SELECT_BY_GTIN: Final[LiteralString] = f"""
                                     WHERE tenant_id = $1 AND gtin = $3)
 """
 SELECT_BY_LINK: Final[LiteralString] = f"{SELECT_BATTERIES} WHERE b.tenant_id = $1 AND b.link = $2"
+# `>=` with an order, as in `registration.SELECT_EXISTING`: the unique index also while there are no statistics.
 SELECT_REGISTERED_ITEMS: Final[LiteralString] = """
     SELECT w.place, b.battery_id, b.serial_number, b.link, b.status, b.plant, b.manufactured_on, b.placed_on,
            b.predecessor, c.batch_number, i.gtin, i.base_url, coalesce(i.scheme, 'OWN') AS scheme, i.operator_scheme,
            i.operator_id, b.ceased_at IS NOT NULL OR b.successor IS NOT NULL AS is_over
       FROM unnest($3::text[]) WITH ORDINALITY AS w(serial, place)
-      JOIN batteries b ON b.tenant_id = $1 AND b.battery_product_id = $2 AND b.serial_number = w.serial
+     CROSS JOIN LATERAL (
+       SELECT * FROM batteries
+        WHERE tenant_id = $1 AND (serial_number, battery_product_id) >= (w.serial, $2)
+        ORDER BY serial_number, battery_product_id LIMIT 1) AS b
       LEFT JOIN battery_identifications i ON i.tenant_id = $1 AND i.battery_product_id = $2
       LEFT JOIN battery_batches c ON c.tenant_id = $1 AND c.battery_batch_id = b.battery_batch_id
+     WHERE b.serial_number = w.serial AND b.battery_product_id = $2
      ORDER BY w.place
 """
 

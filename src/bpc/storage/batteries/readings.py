@@ -46,13 +46,19 @@ SELECT_BY_ID: Final[LiteralString] = """
       FROM unnest($2::uuid[]) WITH ORDINALITY AS w(battery_id, place)
       JOIN batteries b ON b.tenant_id = $1 AND b.battery_id = w.battery_id
 """
+# `>=` with an order, as in `registration.SELECT_EXISTING`: the unique index also while there are no statistics.
 SELECT_BY_NUMBER: Final[LiteralString] = """
     SELECT w.place, b.battery_id, b.ceased_at IS NOT NULL OR b.successor IS NOT NULL AS is_over
       FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS w(gtin, sku, serial, place)
-      JOIN batteries b ON b.tenant_id = $1 AND b.serial_number = w.serial
-       AND b.battery_product_id = coalesce(
-             (SELECT battery_product_id FROM battery_identifications WHERE tenant_id = $1 AND gtin = w.gtin),
-             (SELECT battery_product_id FROM battery_products WHERE tenant_id = $1 AND sku = w.sku))
+     CROSS JOIN LATERAL (
+       SELECT coalesce((SELECT battery_product_id FROM battery_identifications WHERE tenant_id = $1 AND gtin = w.gtin),
+                       (SELECT battery_product_id FROM battery_products WHERE tenant_id = $1 AND sku = w.sku)) AS id
+       OFFSET 0) AS p
+     CROSS JOIN LATERAL (
+       SELECT * FROM batteries
+        WHERE tenant_id = $1 AND (serial_number, battery_product_id) >= (w.serial, p.id)
+        ORDER BY serial_number, battery_product_id LIMIT 1) AS b
+     WHERE b.serial_number = w.serial AND b.battery_product_id = p.id
 """
 # A hash over the hashes of rows, in their order. Times are microseconds since 1970; the text is last, since it may hold
 # line feeds. The readings `r` are those of one delivery.

@@ -32,10 +32,16 @@ from bpc.storage.batteries.batches import BatchName, NewBatch, create_missing_ba
 from bpc.storage.batteries.identification import fix_identifications, load_identities
 from bpc.storage.connection import ROWS_AT_ONCE, Connection, split_rows
 
+# `>=` with an order instead of `=`: a table that was just filled has no statistics yet, and without them an index of
+# all batteries of a product looks as good as the unique one: it would read the whole product for each row of a file.
 SELECT_EXISTING: Final[LiteralString] = """
     SELECT w.place, b.battery_batch_id, b.plant, b.manufactured_on, b.placed_on, b.link
       FROM unnest($2::uuid[], $3::text[]) WITH ORDINALITY AS w(product, serial, place)
-      JOIN batteries b ON b.tenant_id = $1 AND b.serial_number = w.serial AND b.battery_product_id = w.product
+     CROSS JOIN LATERAL (
+       SELECT * FROM batteries
+        WHERE tenant_id = $1 AND (serial_number, battery_product_id) >= (w.serial, w.product)
+        ORDER BY serial_number, battery_product_id LIMIT 1) AS b
+     WHERE b.serial_number = w.serial AND b.battery_product_id = w.product
 """
 SELECT_LINKS: Final[LiteralString] = """
     SELECT w.place FROM unnest($2::text[]) WITH ORDINALITY AS w(link, place)
