@@ -8,6 +8,7 @@ gave.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from bpc.core.facts.fact_table import FactRecord
@@ -22,6 +23,7 @@ from bpc.core.passport.proof import COMPLIANCE_EMIT, FACT_GET, MAX_PROOF_STEPS, 
 
 # The value of a definition that takes more is shown by its hash.
 MAX_SHOWN_BYTES: Final = 256
+FIXED_ENTRIES: Final = 4096  # texts that are kept; a package of the Union's rules has about a hundred
 
 
 def open_expression(state: list[Any]) -> dict[int, None]:
@@ -95,23 +97,36 @@ def create_entry_recorder(first: int) -> NodeMaker:
 def add_entry(state: list[Any], at: tuple[int, int], reads: tuple[int, ...], first: int) -> None:
     """The node of a requirement, whose entry is the last one; the field of all requirements reads it."""
     entries: list[ComplianceEntry] = state[COMPLIANCE]
-    code, field, message, status, verdict, args = entries[-1]
-    # Written member by member: there is one for each requirement, and one more way of writing it is quicker by half.
-    data = (
-        f'{{"args":{write_arguments(args)},"at":[{at[0]},{at[1]}],"code":{quote_text(code)},"field":{quote_text(field)},'
-        f'"index":{len(entries) - 1},"message":{quote_text(message)},"status":"{status}","verdict":"{verdict}"}}'
-    )
-    node_id = add_limited_node(state, COMPLIANCE_EMIT, data, reads, first)
+    write = _write_entry_node if entries[-1].args else _write_fixed_entry_node
+    node_id = add_limited_node(state, COMPLIANCE_EMIT, write(entries[-1], at, len(entries) - 1), reads, first)
     state[READS][node_id] = None
+
+
+def _write_entry_node(entry: ComplianceEntry, at: tuple[int, int], index: int) -> str:
+    # Written member by member: there is one for each requirement, and one more way of writing it is quicker by half.
+    code, field, message, status, verdict, args = entry
+    return (
+        f'{{"args":{write_arguments(args)},"at":[{at[0]},{at[1]}],"code":{quote_text(code)},"field":{quote_text(field)},'
+        f'"index":{index},"message":{quote_text(message)},"status":"{status}","verdict":"{verdict}"}}'
+    )
 
 
 def write_entry(entry: ComplianceEntry) -> str:
     """An entry as canonical JSON, as payloads of level 2 have it."""
+    return _write_entry(entry) if entry.args else _write_fixed_entry(entry)
+
+
+def _write_entry(entry: ComplianceEntry) -> str:
     code, field, message, status, verdict, args = entry
     return (
         f'{{"args":{write_arguments(args)},"code":{quote_text(code)},"field":{quote_text(field)},'
         f'"message":{quote_text(message)},"status":"{status}","verdict":"{verdict}"}}'
     )
+
+
+# Entries without arguments are the same text for each of a million batteries.
+_write_fixed_entry = lru_cache(maxsize=FIXED_ENTRIES)(_write_entry)
+_write_fixed_entry_node = lru_cache(maxsize=FIXED_ENTRIES)(_write_entry_node)
 
 
 def write_arguments(args: tuple[tuple[str, str], ...]) -> str:
