@@ -18,6 +18,7 @@ from bpc.core.formats.ids import BatteryId, PassportVersionId
 from bpc.core.formats.timestamps import format_time
 from bpc.core.items.row_batches import CompilerParts, SourceRow, compile_rows, get_compiler
 from bpc.runtime.ray_pool import RayPool
+from bpc.storage.items.arrow_batches import BatchCompiler, make_result_schema, make_source_table, read_results
 from bpc.storage.items.chunk_work import ChunkRow, compile_chunk, encode_source
 from tests.core.items import sample_layers as sample
 
@@ -87,31 +88,34 @@ async def test_what_fails_on_the_cluster_fails_here_with_the_same_words(ray_pool
         await ray_pool(json.loads, "not JSON")
 
 
+@pytest.mark.usefixtures("ray_pool")
+def test_ray_data_gives_the_same_bytes(parts: CompilerParts) -> None:
+    ray_data: Any = pytest.importorskip("ray.data", reason="`make engines` installs and runs it")
+    rows = [make_source_row(number) for number in range(COUNT)]
+    expected = compile_rows(get_compiler(parts), rows)
+
+    dataset = ray_data.from_arrow([make_source_table(rows[at : at + 500]) for at in range(0, COUNT, 500)])
+    compiled = dataset.map_batches(BatchCompiler(parts).compile_table, batch_format="pyarrow", batch_size=None)
+    batches = compiled.iter_batches(batch_format="pyarrow", batch_size=None)
+    results = {row["battery_id"]: row for batch in batches for row in read_results(batch)}
+
+    assert [results[row["battery_id"]] for row in expected] == expected
+
+
 def test_spark_gives_the_same_bytes(parts: CompilerParts, monkeypatch_module: pytest.MonkeyPatch) -> None:
     spark_sql: Any = pytest.importorskip("pyspark.sql", reason="`make engines` installs and runs it")
     arrow_types: Any = pytest.importorskip("pyspark.sql.pandas.types")
     monkeypatch_module.setenv("PYSPARK_PYTHON", sys.executable)
     monkeypatch_module.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    texts, blobs = pyarrow.string(), pyarrow.binary()
-    source_types = [texts] * 4 + [blobs] * 2
-    result_types = [texts] * 2 + [blobs] * 6 + [pyarrow.int32()] * 2 + [texts] * 2
     rows = [make_source_row(number) for number in range(COUNT)]
     expected = compile_rows(get_compiler(parts), rows)
-    schema = pyarrow.schema(list(zip(expected[0], result_types, strict=True)))
-
-    def compile_batches(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            yield pyarrow.RecordBatch.from_pylist(compile_rows(get_compiler(parts), batch.to_pylist()), schema=schema)
+    compiler, schema = BatchCompiler(parts), arrow_types.from_arrow_schema(make_result_schema())
 
     spark = spark_sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     try:
-        table = pyarrow.Table.from_pylist(rows, schema=pyarrow.schema(list(zip(rows[0], source_types, strict=True))))
-        compiled = (
-            spark.createDataFrame(table)
-            .repartition(4)
-            .mapInArrow(compile_batches, arrow_types.from_arrow_schema(schema))
-        )
-        results = {row["battery_id"]: row for row in compiled.toArrow().to_pylist()}
+        frame = spark.createDataFrame(make_source_table(rows)).repartition(4)
+        compiled = frame.mapInArrow(compiler.compile_batches, schema)
+        results = {row["battery_id"]: row for row in read_results(compiled.toArrow())}
     finally:
         spark.stop()
 
