@@ -314,7 +314,7 @@ def _create_partial(folder: Path, at: datetime) -> Iterator[Path]:
         ) from None
     except OSError as error:
         raise Invalid(f"`{target}` cannot be created: {error.strerror}", fix="choose a folder that is yours") from error
-    with _lock_folder(partial):
+    with lock_folder(partial):
         try:
             yield partial
             _rename_partial(partial, target)
@@ -365,12 +365,13 @@ def _rename_partial(partial: Path, target: Path) -> None:
 def _remove_abandoned_partials(folder: Path) -> None:
     """Remove the folders of backups that were killed; a backup that is being written holds its lock."""
     for partial in folder.glob(".bpc-*.partial"):
-        with suppress(BlockingIOError, FileNotFoundError), _lock_folder(partial):
+        with suppress(BlockingIOError, FileNotFoundError), lock_folder(partial):
             shutil.rmtree(partial)
 
 
 @contextmanager
-def _lock_folder(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Nobody else writes into this folder meanwhile. Raises `BlockingIOError` if somebody does."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

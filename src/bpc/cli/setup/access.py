@@ -8,6 +8,7 @@ import typer
 
 from bpc.cli.online.tenant_settings import change_settings
 from bpc.cli.setup.tenant_archive import export_archive, import_archive
+from bpc.cli.setup.tenant_replica import follow, replicate
 from bpc.cli.setup.tenant_storage import show_storage
 from bpc.cli.support.arguments import TenantOption, check_slug, command_group, require_utf8
 from bpc.cli.support.output import (
@@ -112,6 +113,8 @@ tenant_app.command("settings")(change_settings)
 tenant_app.command("storage")(show_storage)
 tenant_app.command("export")(export_archive)
 tenant_app.command("import")(import_archive)
+tenant_app.command("replicate")(replicate)
+tenant_app.command("follow")(follow)
 
 
 @tenant_app.command("domain")

@@ -8,7 +8,7 @@ nothing more. Its events join the transparency log of this installation.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,46 +109,63 @@ def open_archive(folder: Path) -> TenantArchive:
     )
 
 
-async def import_tenant(database: Database, archive: TenantArchive, packs: PackStore, *, act: Act) -> int:
-    """Take in a tenant that this installation does not have; the number of its rows. It is inactive afterwards."""
+async def import_tenant(
+    database: Database, archive: TenantArchive, packs: PackStore, *, act: Act, follows: bool = False
+) -> int:
+    """Take in a tenant that this installation does not have; the number of its rows. It is inactive afterwards.
+
+    One that `follows` another installation has no event of its own, because the next ones come from there.
+    """
     async with database.system() as conn:
         taken_slug: str | None = await conn.fetchval(SELECT_TAKEN, archive.tenant_id, archive.slug)
     if taken_slug is not None:
         raise TenantThere(taken_slug)
-    await _register_keys(database, archive, act)
-    await asyncio.to_thread(_copy_packs, packs, archive.folder)
+    await _refuse_keys_of_tenant(database, archive)
+    await register_keys(database, archive, act)
+    await asyncio.to_thread(copy_packs, packs, archive.folder)
     async with database.plain() as conn, begin_transaction(conn, OWNER_ROLE, archive.tenant_id):
         tables = await list_tables(conn)
         await asyncio.to_thread(_require_same_tables, archive.folder, tables)
-        async with _lift_guards(conn):
+        guarded = [row["name"] for row in await conn.fetch(SELECT_GUARDED)] + [LATE_REFERENCE[0]]
+        async with lift_guards(conn, guarded):
             row_counts = [await _insert_rows(conn, table, archive.folder) for table in tables]
-            await _set_late_references(conn, archive.folder)
+            await set_late_references(conn, archive.folder)
         async with use_system_role(conn):
-            await _record_import(conn, archive, act)
+            await conn.execute(DEACTIVATE, archive.tenant_id)
+            if not follows:
+                await _record_import(conn, archive, act)
     return sum(row_counts)
 
 
 async def _record_import(conn: Connection, archive: TenantArchive, act: Act) -> None:
     tenant, origin = archive.tenant_id, {"build": archive.build, "manifest_sha256": archive.manifest_sha256}
-    await conn.execute(DEACTIVATE, tenant)
     await events.append_act(conn, act, tenant, "Tenant", tenant, "TENANT_IMPORTED", origin)
     await events.append_act(conn, act, tenant, "Tenant", tenant, "TENANT_CHANGED", {"is_active": False})
 
 
-async def _register_keys(database: Database, archive: TenantArchive, act: Act) -> None:
+async def _refuse_keys_of_tenant(database: Database, archive: TenantArchive) -> None:
+    """Raise `KeyNameTaken` if a key of the tenant, which is among its rows, has the name of one that is known."""
+    for key in archive.keys:
+        async with database.system() as conn:
+            if key["is_of_tenant"] and await find_public_key(conn, key["key_id"]) is not None:
+                raise KeyNameTaken(key["key_id"])
+
+
+async def register_keys(database: Database, archive: TenantArchive, act: Act) -> None:
     """Make the keys known that signed for the tenant. They sign nothing here: nobody has their private halves."""
     for key in archive.keys:
         public_key = parse_public_key(from_base64(key["public_key"]))
         async with database.system() as conn:
             known_key = await find_public_key(conn, key["key_id"])
-        if known_key is not None and (key["is_of_tenant"] or known_key != public_key):
+        if known_key is not None and known_key != public_key:
             raise KeyNameTaken(key["key_id"])
         if known_key is None and not key["is_of_tenant"]:  # those of the tenant are among its rows
             await register_key(database, key["key_id"], public_key, act=act)
             await retire_key(database, key["key_id"], act=act)
 
 
-def _copy_packs(packs: PackStore, folder: Path) -> None:
+def copy_packs(packs: PackStore, folder: Path) -> None:
+    """Take in the packs of an archive; each is compared with its name."""
     for file in sorted((folder / PACKS_FOLDER).rglob("*.pack")):
         if packs.write(file.read_bytes()) != from_hex(file.stem):
             raise BackupDamaged(folder, [f"`{file.name}` has another name than its bytes"])
@@ -161,9 +178,9 @@ def _require_same_tables(folder: Path, tables: Sequence[TenantTable]) -> None:
 
 
 @asynccontextmanager
-async def _lift_guards(conn: Connection) -> AsyncIterator[None]:
-    """Let rows in as they were. What one table says of another is checked all the same."""
-    names = [row["name"] for row in await conn.fetch(SELECT_GUARDED)] + [LATE_REFERENCE[0]]
+async def lift_guards(conn: Connection, names: Iterable[str]) -> AsyncIterator[None]:
+    """Let rows of these tables in as they were. What one table says of another is checked all the same."""
+    names = list(names)
     for name in names:
         await conn.execute(f'ALTER TABLE public."{name}" DISABLE TRIGGER USER')
     yield  # after an error the transaction is rolled back, and with it what was lifted
@@ -179,27 +196,31 @@ async def _insert_rows(conn: Connection, table: TenantTable, folder: Path) -> in
         f" SELECT {names} FROM json_populate_recordset(NULL::public.{table.name}, $1::text::json)"
     )
     count = 0
-    for lines in _read_lines(folder, table.name):
+    for lines in read_lines(folder, table.name):
         await conn.execute(statement, f"[{','.join(lines)}]")
         count += len(lines)
     return count
 
 
-async def _set_late_references(conn: Connection, folder: Path) -> None:
+async def set_late_references(conn: Connection, folder: Path) -> None:
+    """Set what names rows that came later in the archive."""
     source, _ = LATE_REFERENCE
     statement = (
         f"UPDATE public.{source} AS t SET {LATE_COLUMN} = r.{LATE_COLUMN}"
         f" FROM json_populate_recordset(NULL::public.{source}, $1::text::json) AS r"
         " WHERE t.tenant_id = r.tenant_id AND t.passport_id = r.passport_id"
     )
-    for lines in _read_lines(folder, source):
+    for lines in read_lines(folder, source):
         await conn.execute(statement, f"[{','.join(lines)}]")
 
 
-def _read_lines(folder: Path, name: str) -> Iterator[list[str]]:
+def read_lines(folder: Path, name: str) -> Iterator[list[str]]:
     """The rows of a table, some at a time."""
     lines, size = list[str](), 0
-    with (folder / TABLES_FOLDER / f"{name}.jsonl").open(encoding="utf-8", newline="\n") as file:
+    path = folder / TABLES_FOLDER / f"{name}.jsonl"
+    if not path.exists():  # nothing of it changed since the part before
+        return
+    with path.open(encoding="utf-8", newline="\n") as file:
         for line in file:
             lines.append(line)
             size += len(line)
