@@ -168,10 +168,10 @@ async def _put_rows(conn: Connection, table: TenantTable, folder: Path) -> int:
 async def _remove_others(conn: Connection, archive: TenantArchive, table: TenantTable) -> None:
     """Remove the rows whose keys the part does not name."""
     text = (archive.folder / KEYS_FOLDER / f"{table.name}.jsonl").read_text(encoding="utf-8")
-    keys = quote_columns(table.key)
+    same_key = " AND ".join(f'k."{column}" = t."{column}"' for column in table.key)
     await conn.execute(
-        f"DELETE FROM public.{table.name} WHERE {table.owner_column} = $1 AND ({keys}) NOT IN ("
-        f"SELECT {keys} FROM json_populate_recordset(NULL::public.{table.name}, $2::text::json))",
+        f"DELETE FROM public.{table.name} AS t WHERE t.{table.owner_column} = $1 AND NOT EXISTS ("
+        f"SELECT FROM json_populate_recordset(NULL::public.{table.name}, $2::text::json) AS k WHERE {same_key})",
         archive.tenant_id,
         f"[{','.join(text.splitlines())}]",
     )
