@@ -211,21 +211,21 @@ async def _explain(bench: Bench, reads: Sequence[Read]) -> list[tuple[str, ...]]
     rows = list[tuple[str, ...]]()
     async with bench.database.tenant(bench.tenant) as conn:
         for read in reads:
-            pages, times, found = [], [], []
+            pages, times, row_counts = [], [], []
             for arguments in read.arguments:
                 text = await conn.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {read.statement}", *arguments)
                 [report] = json.loads(text)
                 plan = report["Plan"]
                 pages.append(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
                 times.append(report["Execution Time"])
-                found.append(plan["Actual Rows"])
+                row_counts.append(plan["Actual Rows"])
             rows.append(
                 (
                     read.name,
                     f"{statistics.median(pages):,.0f}",
                     f"{max(pages):,}",
                     f"{statistics.median(times):.2f}",
-                    f"{statistics.median(found):,.0f}",
+                    f"{statistics.median(row_counts):,.0f}",
                 )
             )
             _tell(f"{rows[-1]}")
