@@ -1,4 +1,4 @@
-"""What tests share: one PostgreSQL for the whole run, one fresh database per test, copied from a migrated template.
+"""What tests share: one PostgreSQL for the whole run, and databases that are like new ones (tests/databases.py).
 
 The server is the embedded one in a folder of this run, or, with BPC_TEST_DATABASE_URL, one that is not ours.
 A DATABASE_URL that happens to be set on the machine is never used.
@@ -13,7 +13,7 @@ import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Generator, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,6 @@ import asyncpg
 import hypothesis
 import pytest
 import structlog
-from coverage import Coverage
 
 from bpc.core.audit.events import Act
 from bpc.core.formats.ids import TenantId
@@ -29,8 +28,10 @@ from bpc.runtime import clock, postgres
 from bpc.runtime.postgres.address import Address
 from bpc.runtime.postgres.cluster import is_locked
 from bpc.storage.access import tenants_and_actors
-from bpc.storage.database import Database, open_database, prepare_embedded_server
+from bpc.storage.database import Database, prepare_embedded_server
 from bpc.storage.migrate import list_migrations, migrate
+from tests.coverage_scope import IS_MEASURED, is_measured, save_measured, stop_measuring
+from tests.databases import DatabaseStock, ReusedDatabase
 from tests.measurements import choose_effort, choose_examples, record_measurement
 from tests.sampling import find_cases, find_measured, find_sample
 from tests.secret_watch import forbid_logged_secrets
@@ -46,24 +47,8 @@ SLOW = (
     "tests/worker/",
     "tests/api/http/test_openapi_contract.py",
 )
-# What these go through, others go through too, and they start many programs. Coverage would make them twice as slow.
-NOT_MEASURED = (
-    "packages/service-jobs/tests/jobs/faults/",
-    "tests/api/access/test_permissions.py",
-    "tests/api/access/test_secret_leaks.py",
-    "tests/api/access/test_tenancy.py",
-    "tests/api/graphql/test_tenancy.py",
-    "tests/api/http/test_openapi_contract.py",
-    "tests/api/http/test_sent_times.py",
-    "tests/journey/",
-    "tests/project/",
-    "tests/rotation/",
-    "tests/upgrades/",
-    "tests/worker/test_kills.py",
-)
 # How many cases of one function `make check` and `make test` run.
 MOST_CASES = 4
-IS_MEASURED = pytest.StashKey[bool]()
 MEASURED_FIXTURES: set[tuple[str, str, str]] = set()
 MEASURED_TEARDOWNS: set[str] = set()
 MEMORY = Path("/dev/shm")  # Linux only
@@ -158,8 +143,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     others = [item for item in items if not item.nodeid.startswith("tests/core/")]
     for part, first, every in ((of_core, 8, 3), (others, 2, 12)):
         functions = [item.nodeid.partition("[")[0] for item in part]
-        for item, is_measured in zip(part, find_measured(functions, first=first, every=every), strict=True):
-            item.stash[IS_MEASURED] = is_measured
+        for item, measure in zip(part, find_measured(functions, first=first, every=every), strict=True):
+            item.stash[IS_MEASURED] = measure
     items.sort(key=lambda item: not item.nodeid.startswith(SLOW))  # first, or the run ends waiting for the last of them
 
 
@@ -181,7 +166,7 @@ def _counts_each_case(item: pytest.Item) -> bool:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Leave out of coverage what is slow or does the same thing over and over, and what `NOT_MEASURED` says."""
-    with nullcontext() if _is_measured(item) else stop_measuring():
+    with nullcontext() if is_measured(item) else stop_measuring():
         return (yield)
 
 
@@ -192,7 +177,7 @@ def pytest_fixture_setup(
     """Measure the first time that a measured test of a file sets a fixture up: every other time is the same again."""
     item = getattr(request, "_pyfuncitem", None)
     use = (request.node.nodeid.partition("::")[0], fixturedef.baseid, fixturedef.argname)
-    is_first = item is not None and _is_measured(item) and use not in MEASURED_FIXTURES
+    is_first = item is not None and is_measured(item) and use not in MEASURED_FIXTURES
     if is_first:
         MEASURED_FIXTURES.add(use)
     with nullcontext() if is_first else stop_measuring():
@@ -203,11 +188,25 @@ def pytest_fixture_setup(
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
     """Measure how the first measured test of a file is taken down."""
     file = item.nodeid.partition("::")[0]
-    is_first = _is_measured(item) and file not in MEASURED_TEARDOWNS
+    is_first = is_measured(item) and file not in MEASURED_TEARDOWNS
     if is_first:
         MEASURED_TEARDOWNS.add(file)
+    runner = getattr(item, "funcargs", {}).get("_session_scoped_runner")
+    loop = runner and runner.get_loop()
     with nullcontext() if is_first else stop_measuring():
-        return (yield)
+        try:
+            return (yield)
+        finally:
+            if loop is not None and not loop.is_closed():
+                _cancel_tasks(loop)
+
+
+def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel what a test left running: the next test uses the same event loop."""
+    if tasks := asyncio.all_tasks(loop):
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.wait(tasks, timeout=5))
 
 
 @pytest.hookimpl(trylast=True)
@@ -215,45 +214,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write down what was measured while the run still waits for us: xdist kills a worker that takes long to end."""
     if hasattr(session.config, "workerinput"):
         save_measured()
-
-
-def save_measured() -> None:
-    """Measure no more, and write down what was."""
-    if measuring := Coverage.current():
-        measuring.stop()
-        measuring.save()
-
-
-def _is_measured(item: pytest.Item) -> bool:
-    return (
-        item.stash.get(IS_MEASURED, True)
-        and not any(map(item.get_closest_marker, ("slow", "repeats")))
-        and not item.nodeid.startswith(NOT_MEASURED)
-    )
-
-
-@contextmanager
-def stop_measuring() -> Iterator[None]:
-    """Measure no coverage while inside, neither here nor in programs that are started."""
-    measuring = Coverage.current()
-    if measuring is None:
-        yield
-        return
-    inherited = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("COVERAGE_")}
-    measuring.stop()
-    try:
-        yield
-    finally:
-        _start_again(measuring)
-        os.environ.update(inherited)
-
-
-def _start_again(measuring: Coverage) -> None:
-    """Do what `Coverage.start` does, but for looking through all modules again, which takes 16 ms each time."""
-    assert measuring._collector is not None
-    measuring._collector.start()
-    measuring._started = True
-    measuring._instances.append(measuring)
 
 
 @pytest.fixture(scope="session")
@@ -301,12 +261,24 @@ def server(run_folder: Path) -> Iterator[TestServer]:
     shared.mkdir(mode=0o711, exist_ok=True)
     shared.chmod(0o711)
     with postgres.use_server(shared) as embedded_server:
-        asyncio.run(prepare_embedded_server(embedded_server, "bpc"))
+        asyncio.run(_prepare_server(embedded_server))
         yield TestServer(
             admin=embedded_server.superuser_address(),
             login=embedded_server.address("bpc"),
             is_in_memory=run_folder.is_relative_to(MEMORY),
         )
+
+
+async def _prepare_server(server: postgres.EmbeddedServer) -> None:
+    """Create the roles, and turn off what keeps data for longer than a run, or changes tables at a time of its own."""
+    await prepare_embedded_server(server, "bpc")
+    admin = await asyncpg.connect(**server.superuser_address().connect_arguments())
+    try:
+        for setting in ("autovacuum", "fsync", "full_page_writes"):
+            await admin.execute(f"ALTER SYSTEM SET {setting} = off")
+        await admin.execute("SELECT pg_reload_conf()")
+    finally:
+        await admin.close()
 
 
 @pytest.fixture(scope="session")
@@ -347,11 +319,24 @@ async def empty_address(server: TestServer) -> AsyncIterator[Address]:
         yield address
 
 
+@pytest.fixture(scope="session")
+async def database_stock(server: TestServer, template_name: str) -> AsyncIterator[DatabaseStock]:
+    stock = DatabaseStock(server.admin, server.login, template_name, server.copy_strategy)
+    yield stock
+    await stock.close()
+
+
 @pytest.fixture
-async def address(server: TestServer, template_name: str) -> AsyncIterator[Address]:
-    """A new, migrated database, for the product's login."""
-    async for address in create_test_database(server, f"bpc_test_{clock.new_id().hex}", template_name):
-        yield address
+async def lent_database(database_stock: DatabaseStock) -> AsyncIterator[ReusedDatabase]:
+    """A migrated database that is like a new one."""
+    async with database_stock.lend() as lent:
+        yield lent
+
+
+@pytest.fixture
+def address(lent_database: ReusedDatabase) -> Address:
+    """A migrated database, like a new one, for the product's login."""
+    return lent_database.address
 
 
 async def create_test_database(server: TestServer, name: str, template: str) -> AsyncIterator[Address]:
@@ -366,19 +351,17 @@ async def create_test_database(server: TestServer, name: str, template: str) -> 
 
 
 @pytest.fixture
-async def database(address: Address) -> AsyncIterator[Database]:
-    """An open pool on a new, migrated database."""
-    pool = await open_database(address, pool_size=5)
-    yield pool
-    await pool.close()
+async def database(lent_database: ReusedDatabase) -> AsyncIterator[Database]:
+    """An open pool on `address`."""
+    async with lent_database.use_pool() as pool:
+        yield pool
 
 
 @pytest.fixture
-async def superuser(server: TestServer, address: Address) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+async def superuser(lent_database: ReusedDatabase) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
     """A connection to the test's database that passes every rule, to do what only an intruder would."""
-    conn = await asyncpg.connect(**server.admin.with_database(address.database).connect_arguments())
-    yield conn
-    await conn.close()
+    async with lent_database.use_superuser() as conn:
+        yield conn
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from coverage import Coverage
 
-from tests.fixtures import save_measured, stop_measuring
+from tests.coverage_scope import save_measured, stop_measuring
 from tests.sampling import find_cases, find_measured, find_sample
 
 ROOT = Path(__file__).resolve().parents[2]
