@@ -4,8 +4,8 @@ A process that only starts costs a second on a busy machine, most of it imports 
 hundred tests start several. What is forked has its own arguments, environment, folder and standard streams, runs
 `main` and ends as `python -m bpc` does. Tests of how the program starts and dies start it themselves.
 
-    pytest ──(arguments, environment, streams)──► the one that has imported ──fork──► whoever waits ──fork──► bpc
-           ◄──(number, then exit code)──────────────────────────────────────────────
+    pytest ──(arguments, environment, streams)──► the one that has imported ──fork──► bpc
+           ◄──(number, then exit code)───────────
 
 A shell has the same by a `bpc` of its own on its path (`put_command`).
 """
@@ -142,33 +142,53 @@ def _start_fork_server() -> str:
 
 
 def serve(path: str) -> None:
-    """Fork whenever somebody asks, until the one who started us is gone."""
+    """Fork whenever somebody asks, and say how each has ended, until the one who started us is gone."""
+    ended, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    lines: dict[int, socket.socket] = {}
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
         os.write(1, b"!")
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        while listener.fileno() in select.select([listener.fileno(), 0], [], [])[0]:
-            line, _ = listener.accept()
-            if os.fork() == 0:
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                listener.close()
-                _run_request(line)
-            line.close()
+        while 0 not in (ready := select.select([listener.fileno(), ended, 0], [], [])[0]):
+            if ended in ready:
+                os.read(ended, 4096)
+                _report_ended(lines)
+            if listener.fileno() in ready:
+                line, _ = listener.accept()
+                lines[_run_request(line, [listener, *lines.values()], [ended, wake])] = line
 
 
-def _run_request(line: socket.socket) -> NoReturn:
+def _report_ended(lines: dict[int, socket.socket]) -> None:
+    """Send its exit code to whoever asked for a process that has ended."""
+    with contextlib.suppress(ChildProcessError):
+        while (exit_state := os.waitpid(-1, os.WNOHANG))[0]:
+            with lines.pop(exit_state[0]) as line, contextlib.suppress(OSError):  # nobody may wait any more
+                line.sendall(b"%-8d" % os.waitstatus_to_exitcode(exit_state[1]))
+
+
+def _run_request(line: socket.socket, sockets: Sequence[socket.socket], descriptors: Sequence[int]) -> int:
+    """Return the number of the new process, which has neither these sockets nor these descriptors."""
     _, streams, _, _ = socket.recv_fds(line, 1, 3)
     with line.makefile("rb") as stream:
         request = json.load(stream)
-    if pid := os.fork():
+    pid = os.fork()
+    if pid == 0:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for each in (line, *sockets):
+            each.close()
+        for descriptor in descriptors:
+            os.close(descriptor)
+        _take_over_process(request, streams)
+        _end(main())
+    for descriptor in streams:
+        os.close(descriptor)
+    with contextlib.suppress(OSError):  # nobody may wait any more
         line.sendall(b"%-8d" % pid)
-        _, status = os.waitpid(pid, 0)
-        line.sendall(b"%-8d" % os.waitstatus_to_exitcode(status))
-        os._exit(0)
-    line.close()
-    _take_over_process(request, streams)
-    _end(main())
+    return pid
 
 
 def _end(code: int) -> NoReturn:
