@@ -1,5 +1,7 @@
 """An exchange for each test, triggers on it, and a line to the broker that can be cut."""
 
+import asyncio
+import gc
 import logging
 from collections.abc import AsyncIterator, Iterator
 
@@ -12,6 +14,14 @@ from tests.jobs.worker.rabbitmq.broker_scenario import MOST, Triggers
 from bpc.runtime import clock
 
 __all__ = ["broker_url"]
+
+
+@pytest.fixture(autouse=True)
+async def end_connections() -> AsyncIterator[None]:
+    """Let the driver end connections that were never established: it does so when they are collected as garbage."""
+    yield
+    gc.collect()
+    await asyncio.sleep(0)
 
 
 @pytest.fixture
