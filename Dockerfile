@@ -12,8 +12,8 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/bpc
 WORKDIR /source
-COPY requirements/runtime.txt requirements/build.txt requirements/
-RUN /opt/bpc/bin/pip install --require-hashes -r requirements/runtime.txt \
+COPY requirements/image.txt requirements/build.txt requirements/
+RUN /opt/bpc/bin/pip install --require-hashes -r requirements/image.txt \
     && python -m venv /opt/build \
     && /opt/build/bin/pip install --require-hashes -r requirements/build.txt
 COPY pyproject.toml README.md LICENSE ./

@@ -278,7 +278,7 @@ manifests: .ops/.ready .policies/.ready api-lint ## Lint the API's document and 
 	.ops/bin/zizmor --offline --config deploy/zizmor.yml .github
 	.ops/bin/gixy-next deploy/nginx.conf
 
-PINNED := requirements/runtime.txt requirements/build.txt
+PINNED := requirements/runtime.txt requirements/image.txt requirements/build.txt
 .PHONY: audit
 audit: .ops/.ready ## Known holes in dependencies, and their licences (needs the Internet)
 	.ops/bin/python tools/audit.py $(PINNED)
@@ -353,6 +353,7 @@ NOT_OURS := --no-emit-package service-jobs --no-emit-package bpc-client
 .PHONY: lock
 lock: | $(filter .uv/bin/uv,$(UV)) ## Renew the pinned requirements
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade $(NOT_OURS) pyproject.toml -o requirements/runtime.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade $(NOT_OURS) pyproject.toml --extra s3 -o requirements/image.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade $(NOT_OURS) pyproject.toml --group dev -o requirements/dev.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade $(NOT_OURS) pyproject.toml --group bench -o requirements/bench.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade $(NOT_OURS) pyproject.toml --group bench-queues -o requirements/bench-queues.txt

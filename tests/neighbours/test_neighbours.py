@@ -17,6 +17,7 @@ from tests.neighbours.abuses import ABUSES, BIG_RULES, DEEP_JSON, HEAVY_QUERY
 from tests.neighbours.crowd import Crowd, open_crowd
 from tests.neighbours.crowded_database import Amounts
 
+MANY_CONSTANTS = "language 2;\n" + "".join(f"const C{number}: Int = 1;\n" for number in range(20_000))
 AMOUNTS = choose_effort(
     test=Amounts(documents=100, versions=10, events=2_000, products=20, download_bytes=5_000_000),
     shown=Amounts(),
@@ -126,6 +127,7 @@ def _list_large_calls(crowd: Crowd) -> list[tuple[str, str, bytes | None]]:
         ("POST", "/v1/graphql", json.dumps({"query": HEAVY_QUERY}).encode()),
         ("POST", "/v1/graphql", json.dumps({"query": query}).encode()),
         ("POST", "/v1/rules:check", json.dumps({"dsl_source": BIG_RULES[:100_000]}).encode()),
+        ("POST", "/v1/rules:check", json.dumps({"dsl_source": MANY_CONSTANTS}).encode()),
         ("POST", "/v1/passports:bulk-compile", _encode_run(rules, wrong_items)),
         ("POST", "/v1/passports:bulk-compile", _encode_run(rules, right_items)),
         ("POST", "/v1/passports:check", json.dumps({"skus": ["x" * 300] * 30_000}).encode()),

@@ -304,8 +304,8 @@ def test_the_example_of_more_egress_can_be_switched_on(tmp_path: Path) -> None:
     after = list_policies(copy_changed_example(tmp_path, "  # - {path: egress.yaml", "  - {path: egress.yaml"))
 
     assert {name: len(after[name].get("egress", [])) - len(before[name].get("egress", [])) for name in after} == {
-        "bpc-api": 4,
-        "bpc-worker": 4,
+        "bpc-api": 5,
+        "bpc-worker": 5,
         **dict.fromkeys(("bpc-migrate", "bpc-backup", "bpc-drill"), 0),
     }
 
