@@ -55,9 +55,13 @@ def _make_post(key: str, body: bytes, *, length: int | None = None) -> bytes:
     ).encode() + body
 
 
+WAITS = """SELECT EXISTS (SELECT FROM pg_locks JOIN pg_database d ON d.oid = database AND datname = current_database()
+            WHERE NOT granted AND relation = 'documents'::regclass)"""  # who waits elsewhere is not our request
+
+
 async def _wait_for_lock(superuser: Connection) -> None:
     async with asyncio.timeout(60):
-        while not await superuser.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
+        while not await superuser.fetchval(WAITS):
             await asyncio.sleep(0.01)
 
 
