@@ -15,6 +15,7 @@ from bpc.api.console.pages import (
     gaps,
     home,
     jobs,
+    openid,
     passports,
     products,
     search,
@@ -34,6 +35,7 @@ async def refuse_unknown_page(request: Request, language: Language) -> Response:
 
 PAGE_FAMILIES: Final[Sequence[PageFamily]] = (
     sign_in.pages,
+    openid.pages,
     home.pages,
     products.pages,
     gaps.pages,

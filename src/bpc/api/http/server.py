@@ -34,6 +34,7 @@ from bpc.api.http.request_context import Service
 from bpc.api.http.telemetry import UNKNOWN_METHOD, HttpMetrics
 from bpc.api.http.upgrade_offers import OfferIgnoringParser
 from bpc.core.api_keys import Peppers
+from bpc.outbound.openid import open_providers
 from bpc.pipeline.facts import READ_LIMITS
 from bpc.runtime import clock
 from bpc.runtime.key_ring import SigningService
@@ -274,6 +275,7 @@ async def open_service(
             body_memory=make_body_memory(settings.upload_max_bytes),
             answer_memory=TenantMemory(ANSWER_MEMORY_BYTES, "large answers"),
             key_ring=key_ring,
+            providers=open_providers(settings),
             read_worker_metrics=read_worker_metrics,
         )
         try:

@@ -98,6 +98,9 @@ class Settings(SignerSettings):
     console_session_hours: int = Field(
         12, ge=1, le=720, description="A session of the console is over after this time, used or not."
     )
+    console_providers_file: Path | None = Field(
+        None, description="TOML file of the providers (OpenID Connect) that people sign in to the console with."
+    )
     trusted_proxies: value_types.Networks = Field(
         (),
         description="Addresses or networks of proxies before the API; their `X-Forwarded-For` names the client.",
