@@ -25,7 +25,10 @@ ALL_PAGES: Final = (
     "/console/products",
     "/console/gaps",
     "/console/evidence",
+    "/console/conflicts",
     "/console/passports",
+    "/console/batteries",
+    "/console/runs",
     "/console/jobs",
     "/console/approvals",
     "/console/audit",
@@ -36,7 +39,7 @@ ALL_PAGES: Final = (
     "/console/search?q=SKU",
 )
 PAGES: Final = choose_effort(
-    test=("/console", "/console/gaps", "/console/evidence", "/console/search?q=SKU"),
+    test=("/console", "/console/gaps", "/console/evidence", "/console/batteries", "/console/search?q=SKU"),
     shown=(*ALL_PAGES, "/console/nothing/here"),
     campaign=ALL_PAGES,
 )

@@ -17,6 +17,9 @@ FILES: Final = {
     "script": "console.js",
     "htmx": "htmx.min.js",
     "icon": "icon.svg",
+    "uplot": "uplot.min.js",
+    "uplot_style": "uplot.min.css",
+    "charts": "charts.js",
 }
 
 
