@@ -36,6 +36,7 @@ async function openPage(browser, visit) {
     await page.setInputFiles("#file", visit.file);
     await page.waitForSelector("#step-list li");
   }
+  if (visit.text) await page.evaluate((size) => (document.documentElement.style.fontSize = size), visit.text);
   if (visit.script !== false) {
     Object.assign(found, await page.evaluate(() => ({
       state: document.getElementById("verdict").dataset.state,
@@ -43,6 +44,16 @@ async function openPage(browser, visit) {
       against: document.getElementById("against")?.textContent ?? "",
       way_on: document.querySelector("#go-on:not([hidden]) a")?.getAttribute("href") ?? null,
       steps: Object.fromEntries(Array.from(document.querySelectorAll("#step-list li"), (item) => [item.querySelector("strong").textContent, item.className])),
+      verdict: (() => {
+        const [box, text] = [document.getElementById("verdict"), document.getElementById("sentence")];
+        text.scrollIntoView({ block: "center" });
+        const { left, top, width, height } = text.getBoundingClientRect();
+        const over = document.elementFromPoint(left + width / 2, top + height / 2);
+        const style = getComputedStyle(text);
+        const result = { isCovered: !box.contains(over), color: style.color, background: getComputedStyle(box).backgroundColor, size: style.fontSize };
+        window.scrollTo(0, 0);
+        return { ...result, top: box.getBoundingClientRect().top };
+      })(),
       overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
     })));
     if (visit.axe) {

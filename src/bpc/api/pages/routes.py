@@ -130,9 +130,7 @@ async def get_public_file(
         battery = await _load_battery(request, passport_id)
         own = await _load_own(request, battery, passport_version_id)
         if file == "passport.pdf":
-            model = await load_model_passport(
-                request, battery, choose_language(request, lang), own.row.model_version_id
-            )
+            model = await load_model_passport(request, battery, language, own.row.model_version_id)
             if model is None:
                 raise PassportNotPublic
             return await _answer_print(request, model, own, language, if_none_match)
@@ -142,7 +140,7 @@ async def get_public_file(
     if file == "passport.pdf":
         return await _answer_print(request, passport, None, language, if_none_match)
     version = passport.version
-    found, media_type = {
+    stored, media_type = {
         "view.json": (version.view, MEDIA_TYPES["view"]),
         "passport.jsonld": (version.json_ld, MEDIA_TYPES["json_ld"]),
         "passport.tlog-proof": (
@@ -150,9 +148,9 @@ async def get_public_file(
             "text/plain; charset=utf-8",
         ),
     }[file]
-    if found is None:
+    if stored is None:
         raise NotFound(f"this version has no {file} yet", fix="ask again in a few seconds")
-    return serve_bytes(found, media_type, if_none_match, cache=FOR_EVER, headers_beside=OPEN_TO_ALL)
+    return serve_bytes(stored, media_type, if_none_match, cache=FOR_EVER, headers_beside=OPEN_TO_ALL)
 
 
 @routes.open("/p/{passport_id}/logo/{digest}.png", include_in_schema=False, response_class=Response)

@@ -97,12 +97,10 @@ def _read_code(code_file: Path | None) -> GrantCode:
 
 
 def _print_grant(grant: OwnGrant, *, as_json: bool) -> None:
-    says = (
-        f"{grant.grantee}: the view `{grant.audience}` of {grant.scope}, until {format_optional_time(grant.expires_at)}"
-    )
+    end = format_optional_time(grant.expires_at)
+    says = f"{grant.grantee}: the view `{grant.audience}`, scope {grant.scope}, until {end}"
     print_result(grant.model_dump(mode="json"), says, as_json=as_json)
     if not as_json:
-        accepted = (
-            "accepted" if grant.terms_accepted_at is not None else "to be accepted with `bpc granted accept-terms`"
-        )
-        print_line(f"terms ({accepted}): {grant.terms}")
+        is_accepted = grant.terms_accepted_at is not None
+        state = "accepted" if is_accepted else "accept them with `bpc granted accept-terms`"
+        print_line(f"terms ({state}): {grant.terms}")
