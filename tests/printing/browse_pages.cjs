@@ -36,6 +36,7 @@ async function openPage(browser, visit) {
     await page.setInputFiles("#file", visit.file);
     await page.waitForSelector("#step-list li");
   }
+  if (visit.script !== false) await page.evaluate(() => Promise.all(document.getAnimations().map((each) => each.finished)));
   if (visit.text) await page.evaluate((size) => (document.documentElement.style.fontSize = size), visit.text);
   if (visit.script !== false) {
     Object.assign(found, await page.evaluate(() => ({
@@ -67,9 +68,6 @@ async function openPage(browser, visit) {
   } else {
     if (await page.locator("#sentence").count()) found.sentence = await page.locator("#sentence").textContent();
     found.rows = await page.locator("[data-path]").count();
-  }
-  if (visit.screenshot && visit.script !== false) {
-    await page.evaluate(() => Promise.all(document.getAnimations().map((each) => each.finished)));
   }
   if (visit.screenshot) await page.screenshot({ path: visit.screenshot, fullPage: visit.whole === true });
   found.cookies = (await context.cookies()).length;
