@@ -15,14 +15,13 @@ from bpc.core.exports.public_page import build_page
 from bpc.printing.catalogues import load_wording
 from bpc.printing.web_page import PAGE_LANGUAGES, PageLinks, render_passport
 from tests.core.sample_passports import make_rich_bundle
-from tests.core.status.sample_status import make_statement
+from tests.core.status.sample_status import REVOKED_AT, make_statement
 from tests.measurements import RecordMeasurement, choose_effort
 from tests.printing.full_page import make_pseudo_wording
 from tests.printing.page_server import serve_folder
 from tests.printing.test_web_page import (
     ADDRESS,
     HOST,
-    REVOKED_AT,
     browse,
     build_twin,
     load_rich_bundle,

@@ -74,11 +74,9 @@ async def test_a_tenant_has_a_name_a_palette_and_a_logo_on_its_pages_and_the_ver
     assert page.index("Müller") < page.index('<section class="verdict"'), "branding stands before the verdict"
     logo = await visitor.get(address[1])
     assert logo.headers["content-type"] == "image/png"
-    assert logo.headers["cache-control"].endswith("immutable")
     assert measure_picture(logo.content) == ("png", 270, 108)
     assert b"secret" not in logo.content
     assert to_hex(sha256(logo.content)) == answer.json()["logo_sha256"]
-    assert (await visitor.get(address[1].replace(address[1][-20:-4], "0" * 16))).status_code == 404
 
     removed = await brand(admin, name="", logo="")
     assert (removed.json()["name"], removed.json()["palette"], removed.json()["logo_sha256"]) == (None, "ocean", None)

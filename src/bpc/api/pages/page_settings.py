@@ -17,7 +17,6 @@ from bpc.api.http.request_context import Service
 from bpc.api.pages.printed_passports import PrintedPassports
 from bpc.core.errors import NotFound
 from bpc.core.exports.page_state import PageBrand
-from bpc.core.formats.hashes import sha256, to_hex
 from bpc.core.formats.ids import PassportId, PassportVersionId, TenantId
 from bpc.core.passport.bundle import write_bundle
 from bpc.core.view_grants import GrantAudience, may_have_bundle
@@ -52,21 +51,24 @@ class PageSettingsCache:
         return settings
 
 
-async def find_logo(service: Service, passport: PassportId, digest: str, only_tenant: TenantId | None) -> bytes | None:
-    """The logo with this hash of the tenant whose passport this is; None if it has another one by now."""
+async def load_logo(request: Request, passport: PassportId, only_tenant: TenantId | None) -> bytes:
+    """The logo of the tenant whose passport this is."""
+    service: Service = request.app.state.service
     async with service.database.plain() as conn:
         owner = await public_passports.find_passport_owner(conn, passport)
-    if owner is None or only_tenant not in {None, owner.tenant_id}:
-        return None
-    async with service.database.tenant(owner.tenant_id) as conn:
-        logo = await branding.load_logo(conn, owner.tenant_id)
-    return logo if logo is not None and to_hex(sha256(logo)) == digest else None
+    logo = None
+    if owner is not None and only_tenant in {None, owner.tenant_id}:
+        async with service.database.tenant(owner.tenant_id) as conn:
+            logo = await branding.load_logo(conn, owner.tenant_id)
+    if logo is None:
+        raise NotFound("there is no logo", fix="load the page again")
+    return logo
 
 
-def describe_brand(settings: PageSettings, passport_address: str) -> PageBrand:
-    """The branding as a page shows it."""
+def describe_brand(settings: PageSettings, files: str) -> PageBrand:
+    """The branding as a page shows it; `files` is where the files of its version are."""
     brand = settings.branding
-    logo = "" if brand.logo_sha256 is None else f"{passport_address}/logo/{brand.logo_sha256}.png"
+    logo = "" if brand.logo_sha256 is None else f"{files}/logo.png"
     return PageBrand(name=brand.name or "", palette=brand.palette, logo=logo)
 
 

@@ -155,7 +155,7 @@ async def build_passport_page(
         origins=version.origins if own is None else own.select_origins(version),
         completeness=version.completeness if own is None else version.completeness.add_fields(page_passport),
         before=passport.before,
-        brand=describe_brand(settings, f"{site.root}/p/{version.passport.receipt.passport_id}"),
+        brand=describe_brand(settings, make_links(site, passport).view.rpartition("/")[0]),
         has_bundle=own is None and may_have_bundle(settings.bundles_for, None),
         has_print=True,
     )

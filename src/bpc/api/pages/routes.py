@@ -30,7 +30,7 @@ from bpc.api.pages.battery_answers import (
 )
 from bpc.api.pages.negotiation import LINK_TYPES, MEDIA_TYPES, choose_form, require_form
 from bpc.api.pages.own_passports import OwnPassport
-from bpc.api.pages.page_settings import find_logo, load_open_bundle
+from bpc.api.pages.page_settings import load_logo, load_open_bundle
 from bpc.api.pages.passport_answers import (
     ASSETS_PATH,
     KEYS_PATH,
@@ -52,7 +52,7 @@ from bpc.storage.passports.public_passports import PublicItem
 
 routes = RouteFamily("Public pages")
 
-PassportFile = Literal["view.json", "passport.jsonld", "passport.tlog-proof", "passport.pdf", "bundle.zip"]
+PassportFile = Literal["view.json", "passport.jsonld", "passport.tlog-proof", "passport.pdf", "bundle.zip", "logo.png"]
 Lang = Annotated[
     Literal["en", "de", "fr", "es", "it", "pl"] | None,
     Query(description="The language of the page; without it, the first of `Accept-Language` that there is."),
@@ -119,10 +119,13 @@ async def get_public_file(
 ) -> Response:
     """Get a file of a version: its public view, JSON-LD, proof of logging or a print; the bundle, if it is open to all.
 
-    View, JSON-LD and proof never change.
+    View, JSON-LD and proof never change. The logo is that of its tenant.
     """
     language = choose_language(request, lang)
     passport = await _find(request, passport_id, passport_version_id, language)
+    if file == "logo.png":
+        logo = await load_logo(request, passport_id, find_site(request).tenant)
+        return serve_bytes(logo, "image/png", if_none_match, cache=FOR_SECONDS)
     if file == "bundle.zip":
         content = await load_open_bundle(request, passport_id, passport_version_id, find_site(request).tenant)
         return serve_bytes(content, "application/zip", if_none_match, cache=FOR_SECONDS, headers_beside=OPEN_TO_ALL)
@@ -151,18 +154,6 @@ async def get_public_file(
     if stored is None:
         raise NotFound(f"this version has no {file} yet", fix="ask again in a few seconds")
     return serve_bytes(stored, media_type, if_none_match, cache=FOR_EVER, headers_beside=OPEN_TO_ALL)
-
-
-@routes.open("/p/{passport_id}/logo/{digest}.png", include_in_schema=False, response_class=Response)
-async def get_logo(
-    request: Request, passport_id: IdOf[PassportId], digest: str, if_none_match: IfNoneMatch = None
-) -> Response:
-    """Get the logo of the tenant whose passport this is. Its address has its hash, so it never changes."""
-    service: Service = request.app.state.service
-    logo = await find_logo(service, passport_id, digest, find_site(request).tenant)
-    if logo is None:
-        raise NotFound("there is no such logo", fix="load the page again")
-    return serve_bytes(logo, "image/png", if_none_match, cache=FOR_EVER)
 
 
 @routes.open("/p/{passport_id}", method="OPTIONS", include_in_schema=False, status=204)
