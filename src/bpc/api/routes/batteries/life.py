@@ -77,7 +77,7 @@ class LifeEventsReport(ResponseBody):
 
 @routes.write("/v1/batteries:events", permission="battery:status", takes_file=True, heavy=True)
 async def add_battery_events(ctx: Context, request: Request, validate_only: ValidateOnly = False) -> LifeEventsReport:
-    """Record what an EPCIS 2.0 document tells of lives: repaired, waste, recycled.
+    """Record the steps of lives in a document of EPCIS 2: repaired, waste, recycled.
 
     The steps are recorded in the order of their times, all or none. An event that is sent again changes nothing. Events
     that tell of no step are passed over; readings and owners in the same document go to `/v1/batteries:readings`.
