@@ -26,6 +26,7 @@ ALL_PAGES: Final = (
     "/console/gaps",
     "/console/evidence",
     "/console/passports",
+    "/console/rules",
     "/console/jobs",
     "/console/approvals",
     "/console/audit",

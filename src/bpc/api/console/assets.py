@@ -16,6 +16,7 @@ FILES: Final = {
     "theme": "theme.js",
     "script": "console.js",
     "htmx": "htmx.min.js",
+    "editor": "editor.js",
     "icon": "icon.svg",
 }
 

@@ -17,6 +17,8 @@ from bpc.api.console.pages import (
     jobs,
     passports,
     products,
+    rule_versions,
+    rules,
     search,
     sessions,
     sign_in,
@@ -39,6 +41,8 @@ PAGE_FAMILIES: Final[Sequence[PageFamily]] = (
     gaps.pages,
     evidence.pages,
     passports.pages,
+    rule_versions.pages,  # before the packages: `versions` is no id of one
+    rules.pages,
     jobs.pages,
     audit.pages,
     approvals.pages,

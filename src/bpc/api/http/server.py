@@ -25,6 +25,7 @@ from uvicorn.server import ServerState
 from bpc.api.access.admission import Admission
 from bpc.api.access.loop_shares import install_meter
 from bpc.api.access.tenant_limits import HeavyRequestSlots, TenantMemory
+from bpc.api.console.editor_socket import EDITOR_PATH, MAX_MESSAGE_BYTES
 from bpc.api.graphql.routes import check_query
 from bpc.api.http.app import COMPONENT, MAX_HEAD_BYTES, SECURITY_HEADERS, create_app
 from bpc.api.http.child_compute import compute_in_child
@@ -87,6 +88,7 @@ class HttpConnection(HttpToolsProtocol):
         self._fetching: asyncio.TimerHandle | None = None
         self._unfetched = 0
         self._leaving: asyncio.TimerHandle | None = None
+        self._is_handed_over = False
 
     # Reading
 
@@ -97,7 +99,7 @@ class HttpConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._just_begun = False
         super().data_received(data)
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._is_handed_over:
             return
         # Bytes that came before this head began are not counted, so a head may be larger by one read.
         self._head_bytes = 0 if self._reading != "head" or self._just_begun else self._head_bytes + len(data)
@@ -117,6 +119,22 @@ class HttpConnection(HttpToolsProtocol):
         super().on_headers_complete()
         if self._leaving is not None:
             self.cycle.keep_alive = False
+
+    def takes_offer(self) -> bool:
+        """Whether it is a WebSocket at the address of the editor."""
+        return self._should_upgrade()
+
+    def _should_upgrade_to_ws(self) -> bool:
+        is_editor = self.url.partition(b"?")[0] == EDITOR_PATH.encode()
+        return is_editor and self.parser.get_method() == b"GET" and not self._is_busy
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection over: none of our timers is for a WebSocket."""
+        for timer in (self._waiting, self._fetching):
+            if timer is not None:
+                timer.cancel()
+        self._is_handed_over = True
+        super().handle_websocket_upgrade()
 
     def on_message_complete(self) -> None:
         if self.parser.has_ignored_offer:
@@ -377,7 +395,9 @@ def _build_config(service: Service, timeouts: ConnectionTimeouts, stop_seconds: 
     return uvicorn.Config(
         create_app(service),
         http=protocol,
-        ws="none",
+        ws="websockets-sansio",
+        ws_max_size=MAX_MESSAGE_BYTES,
+        ws_per_message_deflate=False,  # a text of 1 MiB would be unpacked in the event loop
         lifespan="on",
         interface="asgi3",
         log_config=None,

@@ -3,6 +3,8 @@
 RFC 9110 7.8: a server may ignore the offer. But the parser does not read the body of such a request: it takes what
 follows for the other protocol. So its head is given to a new parser without the offer, and then the rest.
 
+A WebSocket is the one protocol that is taken, at the one address that has one.
+
     head with an offer ─► parser stops ─► the same head without the offer, and what follows ─► a new parser
 """
 
@@ -21,6 +23,9 @@ class HeadReceiver(Protocol):
     url: bytes
     headers: list[tuple[bytes, bytes]]
 
+    def takes_offer(self) -> bool:
+        """Whether this head offers a protocol that is spoken here."""
+
 
 class OfferIgnoringParser:
     """A parser of requests that goes on after a head with an offer."""
@@ -35,7 +40,9 @@ class OfferIgnoringParser:
     @property
     def has_ignored_offer(self) -> bool:
         """Whether the head that is being reported will be reported again, without its offer."""
-        return bool(self._parser.should_upgrade()) and self._parser.get_method() != TUNNEL
+        if not self._parser.should_upgrade() or self._parser.get_method() == TUNNEL:
+            return False
+        return not self._receiver.takes_offer()
 
     def feed_data(self, data: bytes) -> None:
         try:
