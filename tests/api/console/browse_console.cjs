@@ -34,6 +34,7 @@ async function look(context, visit) {
     if (step.fill) await page.fill(step.fill[0], step.fill[1]);
     if (step.click) await page.click(step.click);
     if (step.hover) await page.hover(step.hover);
+    if (step.open) await page.$$eval(step.open, (all) => all.forEach((each) => each.setAttribute("open", "")));
     if (step.wait) await page.waitForSelector(step.wait, { timeout: 90000 });
     if (step.read) sight.texts[step.read] = (await page.locator(step.read).first().innerText()).trim();
   }

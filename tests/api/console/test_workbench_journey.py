@@ -1,19 +1,16 @@
 """The rule workbench in Chromium: a unit mistake is found while typing, fixed, tested and published."""
 
-import asyncio
-import json
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from bpc.runtime import clock
-from tests.browser_tools import require_chromium, require_node_tools, run_node
+from tests.api.console.browsing import take_journey
 from tests.running_installation import RunningInstallation
 
 pytestmark = pytest.mark.slow
 
-SCRIPT: Final = Path(__file__).parent / "browse_console.cjs"
 MISTAKE: Final = "language 2;\n\nfield battery.mass @public: Qty(kg) = qty(5000, g);\n"
 TESTS: Final = """example mass_in_kg: {} =>
   expect(battery.mass, == qty(5, kg));
@@ -35,7 +32,6 @@ async def test_a_unit_mistake_is_found_fixed_tested_and_published(
 ) -> None:
     bpc, tenant = running_installation.bpc, f"tenant-{clock.new_id().hex[-12:]}"
     bpc.run_ok("tenant", "create", tenant)
-    link = bpc.run_ok("console", "link", "--tenant", tenant, "--role", "Admin", "--json").json()["link"]
     rules, tests = "#dsl_source + .editor", "#tests_source + .editor"
     steps = [
         {"fill": ["main input[name=name]", "Mass"]},
@@ -66,24 +62,9 @@ async def test_a_unit_mistake_is_found_fixed_tested_and_published(
         {"read": ".notice-good"},
         {"wait": NO_MISTAKES},
     ]
-    visit = {"name": "workbench", "path": "/console/rules", "steps": steps, "axe": True}
-    plan = {"address": bpc.settings["BPC_URL"], "sessions": [{"link": link, "visits": [visit]}]}
-
-    [sight] = await asyncio.to_thread(browse, tmp_path, plan)
+    visit = {"name": "workbench", "path": "/console/rules", "steps": steps}
+    sight = await take_journey(bpc, tenant, "Admin", visit, tmp_path)
 
     assert "`g`" in sight["texts"]["[data-problem-list] .problem-error"]
     assert "1 test" in sight["texts"][f"{rules} .cm-lens"]
     assert "published" in sight["texts"][".notice-good"]
-    assert sight["violations"] == []
-    assert sight["complaints"] == []  # the policy of the page refused nothing
-    assert sight["foreign"] == []
-
-
-def browse(folder: Path, plan: dict[str, Any]) -> list[dict[str, Any]]:
-    file = folder / "plan.json"
-    file.write_text(json.dumps(plan))
-    modules = require_node_tools()
-    sights: list[dict[str, Any]] = json.loads(
-        run_node(SCRIPT, require_chromium(), str(file), timeout=300, modules=modules)
-    )
-    return sights

@@ -17,6 +17,7 @@ FILES: Final = {
     "script": "console.js",
     "htmx": "htmx.min.js",
     "editor": "editor.js",
+    "proof": "proof.js",
     "icon": "icon.svg",
 }
 

@@ -14,9 +14,11 @@ from bpc.api.console.pages import (
     evidence,
     gaps,
     home,
+    job_board,
     jobs,
     passports,
     products,
+    proofs,
     rule_versions,
     rules,
     search,
@@ -40,9 +42,11 @@ PAGE_FAMILIES: Final[Sequence[PageFamily]] = (
     products.pages,
     gaps.pages,
     evidence.pages,
+    proofs.pages,  # before the passports: `versions` is no id of one
     passports.pages,
     rule_versions.pages,  # before the packages: `versions` is no id of one
     rules.pages,
+    job_board.pages,  # before the jobs: `schedules` is no id of one
     jobs.pages,
     audit.pages,
     approvals.pages,

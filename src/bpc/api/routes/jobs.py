@@ -100,6 +100,10 @@ class Job(ResponseBody):
     scheduled_at: Moment = Field(description="When it may start or be retried.")
     started_at: Moment | None
     finished_at: Moment | None
+    lease_owner: str | None = Field(description="The worker that runs it; null unless it is RUNNING.")
+    lease_expires_at: Moment | None = Field(
+        description="When another worker may take it over, unless its worker renews the lease before."
+    )
     priority: int = Field(description="0 is the most urgent, 3 the least.", examples=[2])
     cancel_requested: bool
     batch_id: Id | None

@@ -71,8 +71,12 @@ document.addEventListener("click", (event) => {
   }
 });
 
-// A select or checkbox with data-submits sends its form at once.
+// A select or checkbox with data-submits sends its form at once; one with data-chooses-all marks all of its form.
 document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-chooses-all]")) {
+    const others = event.target.form.querySelectorAll('input[type="checkbox"]:not([disabled], [data-chooses-all])');
+    for (const other of others) other.checked = event.target.checked;
+  }
   if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
 });
 

@@ -1,0 +1,52 @@
+"""The proof explorer in Chromium: an auditor follows one number to its cell, computes it again, and alters it."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.api.console.browsing import take_journey
+from tests.running_installation import RunningInstallation
+
+pytestmark = pytest.mark.slow
+
+FIELD: Final = "materials.critical_mass"
+RESULT: Final = "[data-proof-result]"
+
+
+async def test_an_auditor_follows_a_number_to_its_cell_and_sees_what_an_alteration_breaks(
+    running_installation: RunningInstallation, tmp_path: Path
+) -> None:
+    bpc = running_installation.bpc
+    bpc.run_ok("demo", "--out", str(tmp_path / "demo"))
+    steps: list[dict[str, Any]] = [
+        {"click": "main tbody th a"},
+        {"click": "a[href$='/proof']"},
+        {"fill": ["main input[name=field]", FIELD]},
+        {"press": "Enter"},
+        {"wait": "[data-proof-steps]"},
+        {"open": "[data-proof-steps] details"},
+        {"read": "[data-proof-steps]"},
+        {"click": "[data-recompute]"},
+        {"wait": f"{RESULT}:has-text('hashes are the same')"},
+        {"click": "[data-evaluate]"},
+        {"wait": f"{RESULT} li:has-text('proof_steps')"},
+        {"read": f"{RESULT} li:has-text('proof_steps')"},
+        {"fill": ["[data-alter] input", "812.400000"]},
+        {"click": "[data-alter] button"},
+        {"wait": f"{RESULT} ol"},
+        {"read": RESULT},
+    ]
+
+    sight = await take_journey(
+        bpc, "demo", "Auditor", {"name": "proof", "path": "/console/passports", "steps": steps}, tmp_path
+    )
+
+    told = sight["texts"]["[data-proof-steps]"]
+    assert "812.5" in told
+    assert "bom.json" in told  # the document
+    assert "kg" in told
+    assert sight["texts"][f"{RESULT} li:has-text('proof_steps')"].startswith("✓")
+    assert "signature fits no more" in sight["texts"][RESULT]
+    assert f"{FIELD}:" in sight["texts"][RESULT]
+    assert "passport:" in sight["texts"][RESULT]  # the root
