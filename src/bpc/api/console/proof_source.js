@@ -1,5 +1,6 @@
 // The proof explorer: computes the hashes of a proof again, shows which break when a value is altered, and evaluates the rules again.
 
+const NUMBER_TEXT = /^-?[0-9]+(\.[0-9]+)?$/;
 const explorer = document.querySelector("[data-proof]");
 
 /** The hashes of all nodes, computed from what the nodes say. The order is that of docs/formats/proof.md: steps, fields, root. */
@@ -12,6 +13,13 @@ async function hashNodes(proof) {
     hashes[at] = toHex(await hashBytes(encodeCanonical({ children_hashes: children.map((child) => hashes[child]), data, id: at, type })));
   }
   return hashes;
+}
+
+/** A value with another text in it: the number of a quantity, the text itself, or else what is written as JSON. */
+function alterValue(value, text) {
+  if (typeof value === "string") return text;
+  const name = typeof value === "object" && value !== null ? Object.keys(value).find((each) => NUMBER_TEXT.test(value[each])) : undefined;
+  return name === undefined || Array.isArray(value) ? JSON.parse(text) : { ...value, [name]: text };
 }
 
 class ProofExplorer {
@@ -47,7 +55,7 @@ class ProofExplorer {
     const proof = decodeCanonical(await this.fetchBytes(this.element.dataset.proof));
     if (altered !== null) {
       const node = proof.nodes[proof.field_index[this.element.dataset.field]];
-      node.data.value = typeof node.data.value === "string" ? altered : JSON.parse(altered);
+      node.data.value = alterValue(node.data.value, altered);
     }
     const hashes = await hashNodes(proof);
     const broken = proof.nodes.filter((node) => hashes[node.id] !== node.hash);

@@ -1,6 +1,8 @@
 """/console/passports/versions/…: the proof of a version, field by field: steps, picture, and the hashes behind them."""
 
 import asyncio
+import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -17,6 +19,7 @@ pages = PageFamily("proofs")
 VERSION: Final = "/v1/passport-versions"
 PAGE: Final = "/console/passports/versions"
 SVG: Final = "image/svg+xml"
+NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 @pages.show(
@@ -44,7 +47,8 @@ async def show_proof(visit: Visit) -> Response:
         root_hash=proof["root_hash"],
         node_count=len(proof["nodes"]),
         path=path,
-        chosen=_find_node(proof, path),
+        chosen=(node := _find_node(proof, path)),
+        written_value="" if node is None else _write_value(node["data"].get("value")),
         explanation=explanation,
     )
 
@@ -83,6 +87,13 @@ def _list_fields(proof: Mapping[str, Any]) -> dict[str, Any]:
 def _find_node(proof: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
     at = proof["field_index"].get(path)
     return None if at is None else proof["nodes"][at]
+
+
+def _write_value(value: Any) -> str:
+    """What a reader can alter: the number of a quantity, a text as it is, or else JSON."""
+    if isinstance(value, dict):
+        value = next((each for each in value.values() if isinstance(each, str) and NUMBER.fullmatch(each)), value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _read_reason(step: Mapping[str, Any]) -> Reason:

@@ -5803,6 +5803,7 @@ function compareNodes(expected, actual, count) {
 }
 return { recomputeProof };
 })();
+const NUMBER_TEXT = /^-?[0-9]+(\.[0-9]+)?$/;
 const explorer = document.querySelector("[data-proof]");
 async function hashNodes(proof) {
   const fields = Object.keys(proof.field_index).length;
@@ -5813,6 +5814,11 @@ async function hashNodes(proof) {
     hashes[at] = toHex(await hashBytes(encodeCanonical({ children_hashes: children.map((child) => hashes[child]), data, id: at, type })));
   }
   return hashes;
+}
+function alterValue(value, text) {
+  if (typeof value === "string") return text;
+  const name = typeof value === "object" && value !== null ? Object.keys(value).find((each) => NUMBER_TEXT.test(value[each])) : undefined;
+  return name === undefined || Array.isArray(value) ? JSON.parse(text) : { ...value, [name]: text };
 }
 class ProofExplorer {
   constructor(element) {
@@ -5844,7 +5850,7 @@ class ProofExplorer {
     const proof = decodeCanonical(await this.fetchBytes(this.element.dataset.proof));
     if (altered !== null) {
       const node = proof.nodes[proof.field_index[this.element.dataset.field]];
-      node.data.value = typeof node.data.value === "string" ? altered : JSON.parse(altered);
+      node.data.value = alterValue(node.data.value, altered);
     }
     const hashes = await hashNodes(proof);
     const broken = proof.nodes.filter((node) => hashes[node.id] !== node.hash);
