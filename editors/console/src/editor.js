@@ -127,7 +127,7 @@ class Workbench {
         extensions: [
           EditorState.readOnly.of(isReadOnly),
           EditorState.phrases.of(this.phrases.editor),
-          EditorView.contentAttributes.of({ "aria-label": field.dataset.label, spellcheck: "false" }),
+          EditorView.contentAttributes.of({ "aria-label": field.dataset.label, spellcheck: "false", tabindex: "0" }),
           lineNumbers(), foldGutter({ markerDOM: makeFoldMarker }), showCoverage(JSON.parse(field.dataset.coverage ?? "[]")), lintGutter(), lensField,
           history(), drawSelection(), indentOnInput(), bracketMatching(), closeBrackets(), autocompletion(), highlightActiveLine(), highlightActiveLineGutter(), highlightSelectionMatches(),
           keymap.of([
