@@ -128,14 +128,15 @@ def _draw_bars(rows: Sequence[Mapping[str, Any]], hours: int) -> list[Bar]:
 
 
 def _draw_line(rows: Sequence[Mapping[str, Any]], hours: int, name: str) -> str:
-    """The points of a line, on the same scale for both lines."""
+    """The points of a line, level within each hour; both lines have the same scale."""
     slowest = max((row[each] or 0 for row in rows for each in ("wait_seconds_p95", "run_seconds_p95")), default=0) or 1
     width = CHART_WIDTH / (hours + 1)
-    return " ".join(
-        f"{(column + 0.4) * width:.1f},{CHART_HEIGHT - (CHART_HEIGHT - 4) * row[name] / slowest:.1f}"
-        for column, row in zip(_find_columns(rows, hours), rows, strict=True)
-        if row[name] is not None
-    )
+    points = []
+    for column, row in zip(_find_columns(rows, hours), rows, strict=True):
+        if row[name] is not None:
+            y = CHART_HEIGHT - (CHART_HEIGHT - 4) * row[name] / slowest
+            points += [f"{column * width:.1f},{y:.1f}", f"{(column + 0.8) * width:.1f},{y:.1f}"]
+    return " ".join(points)
 
 
 @pages.submit("/console/jobs/chosen", permission="jobs:admin")
