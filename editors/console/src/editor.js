@@ -97,12 +97,13 @@ class Workbench {
     element.querySelector("[data-connect]")?.addEventListener("click", () => location.reload());
     this.problems.say(this.phrases.connecting);
     this.client.connect(new SocketTransport(element.dataset.socket.replace(/^/, location.origin.replace(/^http/, "ws")), (end) => this.sayEnd(end)));
+    this.client.initializing.catch(() => this.sayEnd("lost"));
   }
 
   makeClient() {
     return new LSPClient({
       workspace: (client) => new PageWorkspace(client),
-      timeout: 30000,
+      timeout: 120000, // a busy machine may take long to start the server
       sanitizeHTML: cleanHtml,
       extensions: [serverCompletion({ override: true }), hoverTooltips({ hoverTime: 250 })],
       notificationHandlers: {

@@ -35,7 +35,7 @@ async function look(context, visit) {
     if (step.click) await page.click(step.click);
     if (step.hover) await page.hover(step.hover);
     if (step.open) await page.$$eval(step.open, (all) => all.forEach((each) => each.setAttribute("open", "")));
-    if (step.wait) await page.waitForSelector(step.wait, { timeout: 90000 });
+    if (step.wait) await page.waitForSelector(step.wait, { timeout: 200000 });
     if (step.read) sight.texts[step.read] = (await page.locator(step.read).first().innerText()).trim();
   }
   sight.overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
