@@ -41,11 +41,11 @@ def install_packages() -> Path:
 def test_the_committed_editor_is_what_its_sources_build(tmp_path: Path) -> None:
     folder = install_packages()
     shutil.copytree(SOURCES, folder, dirs_exist_ok=True)
-    built = tmp_path / "editor.js"
+    target = tmp_path / "editor.js"
 
-    subprocess.run(["node", "build.mjs", str(built)], cwd=folder, check=True, timeout=60)
+    subprocess.run(["node", "build.mjs", str(target)], cwd=folder, check=True, timeout=60)
 
-    assert built.read_bytes() == (FOLDER / "editor.js").read_bytes(), "run `make console-editor`"
+    assert target.read_bytes() == (FOLDER / "editor.js").read_bytes(), "run `make console-editor`"
 
 
 def test_the_words_of_the_editor_are_made_from_those_of_the_language() -> None:

@@ -95,8 +95,8 @@ async def test_chosen_jobs_are_tried_again_together_and_refusals_are_named(
     admin_browser: Browser, admin: Api, failed_job: UUID, waiting_job: str
 ) -> None:
     await admin_browser.show("/console/jobs")
-    chosen = {f"job.{failed_job}": "1", f"job.{waiting_job}": "1", "action": "retry"}
-    answer = await admin_browser.send("/console/jobs/chosen", chosen)
+    form = {f"job.{failed_job}": "1", f"job.{waiting_job}": "1", "action": "retry"}
+    answer = await admin_browser.send("/console/jobs/chosen", form)
 
     assert "1 of 2 jobs run again." in answer.text
     assert ">refused<" in answer.text

@@ -42,6 +42,7 @@ async def test_an_auditor_follows_a_number_to_its_facts_and_sees_what_an_alterat
         bpc, "demo", "Auditor", {"name": "proof", "path": "/console/passports", "steps": steps}, tmp_path
     )
 
+    assert sight["complaints"] == []  # the policy of the page refused nothing
     told = sight["texts"]["[data-proof-steps]"]
     assert f"{FIELD} is 2.26315 kg" in told
     assert "component:EB-500-36:cathode, line 7 of the facts, gives 812.5 g" in told

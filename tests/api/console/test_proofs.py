@@ -27,14 +27,14 @@ async def test_a_field_is_explained_and_drawn_and_its_proof_is_the_stored_one(tw
     bundle = await browser.get(f"{page}/bundle.zip")
     unknown = await browser.get(f"{page}/proof?field=papers.declaratoin")
 
-    stored = (await tenant.clients["Auditor"].get(f"/v1/passport-versions/{version}/proof")).json()
-    assert stored["root_hash"] in explained
-    assert stored["nodes"][stored["field_index"][FIELD]]["hash"] in explained
+    proof_document = (await tenant.clients["Auditor"].get(f"/v1/passport-versions/{version}/proof")).json()
+    assert proof_document["root_hash"] in explained
+    assert proof_document["nodes"][proof_document["field_index"][FIELD]]["hash"] in explained
     assert '<details class="step" open>' in explained
     assert "rules.bpc:" in explained
     assert picture.headers["content-type"].startswith("image/svg+xml")
     assert picture.text.startswith("<svg")
-    assert json.loads(proof.content) == stored
+    assert json.loads(proof.content) == proof_document
     assert bundle.content.startswith(b"PK")
     assert unknown.status_code == 404
     assert FIELD in unknown.text  # did you mean it?

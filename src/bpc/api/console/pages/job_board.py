@@ -145,10 +145,10 @@ async def decide_about_chosen(visit: Visit) -> Response:
     action = visit.form.get("action")
     if action not in ("retry", "cancel"):
         raise Invalid("the form does not say what to do", fix="choose jobs, then press a button below the list")
-    chosen = [match[1] for name in visit.form.fields if (match := CHOSEN.fullmatch(name))]
-    if not chosen:
+    job_ids = [match[1] for name in visit.form.fields if (match := CHOSEN.fullmatch(name))]
+    if not job_ids:
         raise Invalid("no job was chosen", fix="mark at least one job in the list")
-    outcomes = [(job, await _try_decision(visit, job, action)) for job in chosen[:MOST_AT_ONCE]]
+    outcomes = [(job, await _try_decision(visit, job, action)) for job in job_ids[:MOST_AT_ONCE]]
     return visit.render(
         "job_board/chosen.html.jinja",
         command=f"bpc jobs {action} JOB --tenant {visit.caller.tenant_slug}",

@@ -130,9 +130,9 @@ async def show_differences(visit: Visit) -> Response:
     version = await visit.api.get(f"{VERSION}/{visit.path['rule_package_version_id']}")
     versions = (await visit.api.get(f"/v1/rule-packages/{version['rule_package_id']}/versions", limit=100))["items"]
     earlier = [each for each in versions if each["version"] < version["version"]]
-    chosen = visit.find_id("with")
-    other = next((each for each in versions if each["rule_package_version_id"] == str(chosen)), None)
-    if chosen is not None and other is None:
+    other_id = visit.find_id("with")
+    other = next((each for each in versions if each["rule_package_version_id"] == str(other_id)), None)
+    if other_id is not None and other is None:
         raise Invalid("this is not a version of the same package", fix="choose one from the list")
     other = other or (earlier[0] if earlier else None)
     files: list[tuple[str, Sequence[DifferentLine]]] = []
@@ -166,8 +166,8 @@ def compare_texts(old: str, new: str) -> list[DifferentLine]:
                     for at, text in enumerate(new_lines[new_start:new_end])
                 ]
                 continue
-            removed = enumerate(old_lines[old_start:old_end], old_start + 1)
-            added = enumerate(new_lines[new_start:new_end], new_start + 1)
-            lines += [DifferentLine("old", number, None, text) for number, text in removed]
-            lines += [DifferentLine("new", None, number, text) for number, text in added]
+            old_numbers = enumerate(old_lines[old_start:old_end], old_start + 1)
+            new_numbers = enumerate(new_lines[new_start:new_end], new_start + 1)
+            lines += [DifferentLine("old", number, None, text) for number, text in old_numbers]
+            lines += [DifferentLine("new", None, number, text) for number, text in new_numbers]
     return lines
