@@ -45,6 +45,7 @@ LICENCES_READ_BY_HAND: Final = {
 # Files of others in src/bpc: what they are, the licence, the file with its text.
 VENDORED: Final = {
     "api/console/static/htmx.min.js": ("htmx 4.0.1", "0BSD", "api/console/static/LICENSE-htmx.txt"),
+    "api/console/static/uplot.min.*": ("uPlot 1.6.32", "MIT", "api/console/static/LICENSE-uplot.txt"),
     "printing/fonts/Inter-*.otf": ("Inter", "OFL-1.1", "printing/fonts/LICENSE-Inter.txt"),
     "printing/labels/fonts/OCRB.otf": ("OCR-B", "public domain", "printing/labels/fonts/LICENSE-OCRB.txt"),
     "printing/fonts/DejaVuSans.ttf": ("DejaVu Sans", "Bitstream-Vera", "printing/fonts/LICENSE-DejaVu.txt"),

@@ -17,6 +17,14 @@ class PlainDumper(yaml.CSafeDumper):
         return True
 
 
+def _write_text(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
+    # Readers of YAML 1.1 take `0952` for a text, because of its 9; those of 1.2 take it for a number.
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="'" if text.isdecimal() else None)
+
+
+PlainDumper.add_representer(str, _write_text)
+
+
 def format_document() -> str:
     """The document, in the order the application gives it."""
     return yaml.dump(create_app().openapi(), Dumper=PlainDumper, sort_keys=False, allow_unicode=True, width=120)

@@ -15,6 +15,7 @@ ROOT: Final = Path(__file__).parent.parent
 # The first setting of each section, in the model's order.
 SECTIONS: Final = {
     "signer_address": "Signer",
+    "console_idle_minutes": "Console",
     "env": "Process",
     "http_host": "API",
     "database_url": "Database",

@@ -28,7 +28,15 @@ from bpc.core.formats.ids import (
 )
 from bpc.core.passport.gate import EntryName
 from bpc.runtime import clock
-from bpc.storage.access import api_keys, approvals, console_sessions, policies, tenant_settings, tenants_and_actors
+from bpc.storage.access import (
+    actor_identities,
+    api_keys,
+    approvals,
+    console_sessions,
+    policies,
+    tenant_settings,
+    tenants_and_actors,
+)
 from bpc.storage.access.policies import PolicyText
 from bpc.storage.connection import Connection
 from bpc.storage.evidence import attachments, documents, statements, suppliers
@@ -197,6 +205,22 @@ async def _record_access(conn: Connection, tenant: TenantId, act: Act) -> None:
         )
         if number == 0:
             await console_sessions.end_sessions(conn, tenant, act=act, session=session.session_id)
+    issuer = "https://login.example"
+    known = await actor_identities.find_or_create_person(
+        conn, tenant, sha256(b"somebody"), issuer=issuer, display_name="Known elsewhere", act=act
+    )
+    await actor_identities.follow_groups(conn, tenant, known, ["Auditor"], administration=False, act=act)
+    await console_sessions.start_session(
+        conn,
+        tenant,
+        known,
+        sign_in="OIDC",
+        link_hash=sha256(clock.random_bytes(8)),
+        device="Firefox, Linux",
+        valid_for=timedelta(hours=1),
+        act=Act(known, act.at),
+        issuer=issuer,
+    )
 
 
 async def _record_evidence(conn: Connection, tenant: TenantId, ids: dict[str, str], act: Act) -> None:

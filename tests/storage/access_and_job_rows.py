@@ -107,8 +107,17 @@ async def insert_webhook(conn: Connection, tenant: TenantId, event: UUID) -> UUI
 
 
 async def insert_session(conn: Connection, tenant: TenantId, actor: UUID) -> None:
-    """A session of the console that has ended."""
+    """A session of the console that has ended, of somebody whom a provider knows."""
     now = clock.now()
+    await insert_row(
+        conn,
+        "actor_identities",
+        tenant_id=tenant,
+        identity_hash=sha256(actor.bytes),
+        actor_id=actor,
+        issuer="https://login.example",
+        created_at=now,
+    )
     await insert_row(
         conn,
         "console_sessions",

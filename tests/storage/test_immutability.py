@@ -64,6 +64,7 @@ PROTECTED: Final = (
     "passport_versions",
     "passport_waivers",
     "approvals",
+    "actor_identities",
     "console_sessions",
     "view_requests",
     "view_grants",

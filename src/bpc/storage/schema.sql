@@ -886,7 +886,7 @@ BEGIN
      AND position(fold_case(needle) IN fold_case(name || ' ' || coalesce(description, ''))) > 0
    LIMIT most;
 END $$;
-CREATE FUNCTION find_session(the_tenant uuid, the_session uuid) RETURNS TABLE(tenant_id uuid, api_key_id uuid, actor_id uuid, actor_type text, key_hash bytea, expires_at timestamp with time zone, revoked_at timestamp with time zone, last_used_at timestamp with time zone, is_active boolean, roles text[], permissions text[], policies text, created_at timestamp with time zone, actor_name text, tenant_name text, tenant_slug text)
+CREATE FUNCTION find_session(the_tenant uuid, the_session uuid) RETURNS TABLE(tenant_id uuid, api_key_id uuid, actor_id uuid, actor_type text, key_hash bytea, expires_at timestamp with time zone, revoked_at timestamp with time zone, last_used_at timestamp with time zone, is_active boolean, roles text[], permissions text[], policies text, created_at timestamp with time zone, actor_name text, tenant_name text, tenant_slug text, issuer text, roles_read_at timestamp with time zone)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public'
     AS $$  -- plpgsql keeps its plan
@@ -905,7 +905,7 @@ BEGIN
                    'policy_id', v.policy_id, 'policy_version_id', v.policy_version_id, 'version', v.version,
                    'effect', v.effect, 'target', v.target, 'priority', v.priority, 'policy_json', v.policy_json))::text
             FROM policy_versions v WHERE v.tenant_id = s.tenant_id AND v.is_active),
-         s.created_at, a.display_name, t.name, t.slug::text
+         s.created_at, a.display_name, t.name, t.slug::text, s.issuer, s.roles_read_at
     FROM console_sessions s
     JOIN actors a ON a.tenant_id = s.tenant_id AND a.actor_id = s.actor_id
     JOIN tenants t ON t.tenant_id = s.tenant_id
@@ -1221,6 +1221,27 @@ GRANT ALL ON FUNCTION search_grams(tenant uuid, content text, smallest integer) 
 REVOKE ALL ON FUNCTION state_new_version() FROM PUBLIC;
 REVOKE ALL ON FUNCTION take_token(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, OUT tokens_left double precision, OUT wait double precision) FROM PUBLIC;
 GRANT ALL ON FUNCTION take_token(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, OUT tokens_left double precision, OUT wait double precision) TO bpc_app;
+
+-- actor_identities ----------------------------------------------------------------------------------------------
+CREATE TABLE actor_identities (
+    tenant_id uuid NOT NULL,
+    identity_hash bytea NOT NULL,
+    actor_id uuid NOT NULL,
+    issuer text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT actor_identities_identity_hash_check CHECK ((octet_length(identity_hash) = 32)),
+    CONSTRAINT actor_identities_issuer_check CHECK ((issuer <> ''::text))
+);
+ALTER TABLE actor_identities FORCE ROW LEVEL SECURITY;
+ALTER TABLE actor_identities ADD CONSTRAINT actor_identities_actor_key UNIQUE (tenant_id, actor_id);
+ALTER TABLE actor_identities ADD CONSTRAINT actor_identities_pkey PRIMARY KEY (tenant_id, identity_hash);
+ALTER TABLE actor_identities ADD CONSTRAINT actor_identities_tenant_id_actor_id_fkey FOREIGN KEY (tenant_id, actor_id) REFERENCES actors(tenant_id, actor_id);
+ALTER TABLE actor_identities ADD CONSTRAINT actor_identities_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
+CREATE TRIGGER actor_identities_never_change BEFORE DELETE OR UPDATE ON actor_identities FOR EACH ROW EXECUTE FUNCTION refuse('who somebody is never changes');
+CREATE TRIGGER actor_identities_not_truncated BEFORE TRUNCATE ON actor_identities FOR EACH STATEMENT EXECUTE FUNCTION refuse('who somebody is never changes');
+ALTER TABLE actor_identities ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_tenant ON actor_identities USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
+GRANT SELECT,INSERT ON TABLE actor_identities TO bpc_app;
 
 -- actor_roles ---------------------------------------------------------------------------------------------------
 CREATE TABLE actor_roles (
@@ -2007,8 +2028,13 @@ CREATE TABLE console_sessions (
     expires_at timestamp with time zone NOT NULL,
     ended_at timestamp with time zone,
     last_used_at timestamp with time zone,
+    issuer text,
+    roles_read_at timestamp with time zone,
+    reading_since timestamp with time zone,
+    provider_tokens text,
     CONSTRAINT console_sessions_device_check CHECK (((length(device) >= 1) AND (length(device) <= 100))),
-    CONSTRAINT console_sessions_link CHECK (((sign_in = 'LINK'::text) = (link_hash IS NOT NULL))),
+    CONSTRAINT console_sessions_issuer CHECK (((sign_in = 'OIDC'::text) OR (issuer IS NULL))),
+    CONSTRAINT console_sessions_link CHECK (((sign_in <> 'LINK'::text) OR (link_hash IS NOT NULL))),
     CONSTRAINT console_sessions_link_hash_check CHECK ((octet_length(link_hash) = 32)),
     CONSTRAINT console_sessions_secret_hash_check CHECK ((octet_length(secret_hash) = 32)),
     CONSTRAINT console_sessions_sign_in_check CHECK ((sign_in = ANY (ARRAY['LINK'::text, 'OIDC'::text])))
@@ -2029,6 +2055,9 @@ CREATE POLICY session_lookup ON console_sessions FOR SELECT TO bpc_owner USING (
 GRANT SELECT,INSERT ON TABLE console_sessions TO bpc_app;
 GRANT UPDATE(ended_at) ON TABLE console_sessions TO bpc_app;
 GRANT UPDATE(last_used_at) ON TABLE console_sessions TO bpc_app;
+GRANT UPDATE(roles_read_at) ON TABLE console_sessions TO bpc_app;
+GRANT UPDATE(reading_since) ON TABLE console_sessions TO bpc_app;
+GRANT UPDATE(provider_tokens) ON TABLE console_sessions TO bpc_app;
 
 -- data_snapshots ------------------------------------------------------------------------------------------------
 CREATE TABLE data_snapshots (

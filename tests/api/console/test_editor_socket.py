@@ -78,11 +78,11 @@ class Editor:
 
     async def wait_closed(self) -> int:
         """The code that the server closes it with."""
-        with pytest.raises(ConnectionClosed) as closed:
+        with pytest.raises(ConnectionClosed) as ending:
             while True:
                 await asyncio.wait_for(self.socket.recv(), 30)
-        assert closed.value.rcvd is not None
-        return closed.value.rcvd.code
+        assert ending.value.rcvd is not None
+        return ending.value.rcvd.code
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def open_editor(port: int) -> Opener:
 
 async def test_mistakes_come_as_somebody_types(open_editor: Opener, secret: SessionSecret) -> None:
     async with open_editor(secret) as editor:
-        capabilities = (await editor.initialize())["capabilities"]
+        server_features = (await editor.initialize())["capabilities"]
         before = await editor.open(UNIT_MISTAKE)
         after = await editor.change(UNIT_MISTAKE.replace("qty(5, g)", "qty(5, kg)"), 2)
         hover = await editor.ask(
@@ -141,7 +141,7 @@ async def test_mistakes_come_as_somebody_types(open_editor: Opener, secret: Sess
     assert before == ["unit-mismatch"]
     assert after == []
     assert "mass" in json.dumps(hover)
-    assert capabilities["renameProvider"]
+    assert server_features["renameProvider"]
 
 
 async def test_the_child_process_ends_with_the_socket(open_editor: Opener, secret: SessionSecret) -> None:

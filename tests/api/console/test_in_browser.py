@@ -11,8 +11,8 @@ from bpc.core.audit.events import Act
 from bpc.core.formats.ids import TenantId
 from bpc.storage.database import Database
 from tests.api.conftest import Api
-from tests.api.console.browsing import browse
 from tests.api.console.conftest import create_person, write_link
+from tests.console_browsing import browse
 from tests.measurements import choose_effort
 
 pytestmark = pytest.mark.slow
@@ -22,8 +22,11 @@ ALL_PAGES: Final = (
     "/console/products",
     "/console/gaps",
     "/console/evidence",
+    "/console/conflicts",
     "/console/passports",
     "/console/rules",
+    "/console/batteries",
+    "/console/runs",
     "/console/jobs",
     "/console/jobs/statistics",
     "/console/jobs/schedules",
@@ -37,7 +40,7 @@ ALL_PAGES: Final = (
     "/console/search?q=SKU",
 )
 PAGES: Final = choose_effort(
-    test=("/console", "/console/gaps", "/console/evidence", "/console/search?q=SKU"),
+    test=("/console", "/console/gaps", "/console/evidence", "/console/batteries", "/console/search?q=SKU"),
     shown=(*ALL_PAGES, "/console/nothing/here"),
     campaign=ALL_PAGES,
 )

@@ -46,13 +46,13 @@ async def failed_job(superuser: Superuser, tenant: TenantId, waiting_job: str) -
 async def test_a_failed_job_is_found_understood_and_tried_again(
     admin_browser: Browser, admin: Api, failed_job: UUID, waiting_job: str
 ) -> None:
-    listed = await admin_browser.show("/console/jobs?status=DEAD_LETTER&type=PARSE_FACTS")
+    job_list = await admin_browser.show("/console/jobs?status=DEAD_LETTER&type=PARSE_FACTS")
     job = await admin_browser.show(f"/console/jobs/{failed_job}")
     answer = await admin_browser.send(f"/console/jobs/{failed_job}/retry")
     after = await admin_browser.show(answer.headers["location"])
 
-    assert str(failed_job) in listed
-    assert waiting_job not in listed
+    assert str(failed_job) in job_list
+    assert waiting_job not in job_list
     assert "no answer &lt;b&gt;from it" in job
     assert "wait a little" in job
     assert "<strong>3 h</strong>" in job
@@ -156,13 +156,13 @@ async def test_schedules_are_paused_resumed_and_deleted(admin_browser: Browser, 
     path = f"/console/jobs/schedules/{schedule['schedule_id']}"
     page = await admin_browser.show("/console/jobs/schedules")
     await admin_browser.send(f"{path}/pause")
-    paused = await admin_browser.show("/console/jobs/schedules?done=paused")
+    paused_page = await admin_browser.show("/console/jobs/schedules?done=paused")
     await admin_browser.send(f"{path}/resume")
     await admin_browser.send(f"{path}/delete")
 
     assert "nightly &lt;b&gt;" in page
-    assert "The schedule is paused" in paused
-    assert f"{path}/resume" in paused
+    assert "The schedule is paused" in paused_page
+    assert f"{path}/resume" in paused_page
     assert (await admin.get_json("/v1/schedules"))["items"] == []
 
 

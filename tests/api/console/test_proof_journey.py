@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.api.console.browsing import take_journey
+from tests.console_browsing import take_journey
 from tests.running_installation import RunningInstallation
 
 pytestmark = pytest.mark.slow
@@ -43,9 +43,9 @@ async def test_an_auditor_follows_a_number_to_its_facts_and_sees_what_an_alterat
     )
 
     assert sight["complaints"] == []  # the policy of the page refused nothing
-    told = sight["texts"]["[data-proof-steps]"]
-    assert f"{FIELD} is 2.26315 kg" in told
-    assert "component:EB-500-36:cathode, line 7 of the facts, gives 812.5 g" in told
+    steps_text = sight["texts"]["[data-proof-steps]"]
+    assert f"{FIELD} is 2.26315 kg" in steps_text
+    assert "component:EB-500-36:cathode, line 7 of the facts, gives 812.5 g" in steps_text
     assert sight["texts"][f"{RESULT} li:has-text('proof_steps')"].startswith("✓")
     assert "signature fits no more" in sight["texts"][RESULT]
     assert f"{FIELD}:" in sight["texts"][RESULT]

@@ -21,23 +21,23 @@ async def test_a_field_is_explained_and_drawn_and_its_proof_is_the_stored_one(tw
     version = tenant.ids["passport_version_id"]
     page = f"/console/passports/versions/{version}"
 
-    explained = await browser.show(f"{page}/proof?field={FIELD}")
+    field_page = await browser.show(f"{page}/proof?field={FIELD}")
     picture = await browser.get(f"{page}/proof.svg?field={FIELD}")
     proof = await browser.get(f"{page}/proof.json")
     bundle = await browser.get(f"{page}/bundle.zip")
-    unknown = await browser.get(f"{page}/proof?field=papers.declaratoin")
+    wrong_page = await browser.get(f"{page}/proof?field=papers.declaratoin")
 
     proof_document = (await tenant.clients["Auditor"].get(f"/v1/passport-versions/{version}/proof")).json()
-    assert proof_document["root_hash"] in explained
-    assert proof_document["nodes"][proof_document["field_index"][FIELD]]["hash"] in explained
-    assert '<details class="step" open>' in explained
-    assert "rules.bpc:" in explained
+    assert proof_document["root_hash"] in field_page
+    assert proof_document["nodes"][proof_document["field_index"][FIELD]]["hash"] in field_page
+    assert '<details class="step" open>' in field_page
+    assert "rules.bpc:" in field_page
     assert picture.headers["content-type"].startswith("image/svg+xml")
     assert picture.text.startswith("<svg")
     assert json.loads(proof.content) == proof_document
     assert bundle.content.startswith(b"PK")
-    assert unknown.status_code == 404
-    assert FIELD in unknown.text  # did you mean it?
+    assert wrong_page.status_code == 404
+    assert FIELD in wrong_page.text  # did you mean it?
 
 
 async def test_who_may_not_read_a_source_is_not_told_of_it(two_tenants: "TwoTenantApp") -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from bpc.runtime import clock
-from tests.api.console.browsing import take_journey
+from tests.console_browsing import take_journey
 from tests.running_installation import RunningInstallation
 
 pytestmark = pytest.mark.slow

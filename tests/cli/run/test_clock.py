@@ -67,7 +67,7 @@ def test_the_fake_reaches_the_program(wrong: Program) -> None:
 def test_retention_deletes_nothing_unless_somebody_confirms_the_clock_on_record(
     wrong: Program, installation: Installation
 ) -> None:
-    slug = f"kept-{clock.new_id().hex[:8]}"
+    slug = f"kept-{clock.new_id().hex[-12:]}"
     asyncio.run(_create_tenant(installation, slug))
     before = _count_events(installation, slug)
 

@@ -57,6 +57,7 @@ def test_a_new_machine_is_healthy_and_stays_new(bpc: Program) -> None:
         "backup": "skip",
         "certificate": "skip",
         "rabbitmq": "skip",
+        "sign-in": "skip",
         "signer": "skip",
     }
     assert list(bpc.data_dir.iterdir()) == []
@@ -76,6 +77,7 @@ def test_a_healthy_installation_is_ok_in_everything_and_unchanged(installation: 
         "backup",
         "certificate",
         "rabbitmq",
+        "sign-in",
         "signer",
     }  # nothing else is running here
     assert all(check.keys() == {"check", "health", "says", "fix"} for check in checks.values())

@@ -109,9 +109,19 @@ async def authenticate(service: Service, conn: Connection, request: Request, key
 
 
 async def authenticate_session(
-    service: Service, conn: Connection, request: HTTPConnection, secret: SessionSecret, now: datetime
+    service: Service,
+    conn: Connection,
+    request: HTTPConnection,
+    secret: SessionSecret,
+    now: datetime,
+    *,
+    with_old_roles: bool = False,
 ) -> SessionCaller:
-    """Return the caller of a session. Raises `SessionOver`."""
+    """Return the caller of a session. Raises `SessionOver`.
+
+    Who signed in with a provider has roles for five minutes, until the provider is asked again for their groups;
+    `with_old_roles` returns them after that, too, for whoever asks it then.
+    """
     caller = await console_sessions.find_session_caller(conn, secret)
     with _count_unauthorized(service):
         if caller is None or not secret.matches(caller.key_hash):
@@ -121,6 +131,8 @@ async def authenticate_session(
         request.state.meter.bill(caller.tenant_id)
         idle = timedelta(minutes=service.settings.console_idle_minutes)
         if not caller.is_active or console_sessions.is_caller_over(caller, idle=idle, now=now):
+            raise SessionOver
+        if not with_old_roles and console_sessions.has_old_roles(caller, now):
             raise SessionOver
     return caller
 

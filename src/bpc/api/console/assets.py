@@ -19,6 +19,9 @@ FILES: Final = {
     "editor": "editor.js",
     "proof": "proof.js",
     "icon": "icon.svg",
+    "uplot": "uplot.min.js",
+    "uplot_style": "uplot.min.css",
+    "charts": "charts.js",
 }
 
 

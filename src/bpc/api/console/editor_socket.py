@@ -140,8 +140,8 @@ class _Editor:
         """Pass messages on until one side ends."""
         tasks = [asyncio.create_task(each) for each in (self._read_browser(), self._read_server(), self._watch())]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            return done.pop().result()
+            first_tasks, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            return first_tasks.pop().result()
         finally:
             for task in tasks:
                 task.cancel()

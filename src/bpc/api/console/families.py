@@ -11,11 +11,15 @@ from bpc.api.console.pages import (
     administration,
     approvals,
     audit,
+    batteries,
+    battery_runs,
+    conflicts,
     evidence,
     gaps,
     home,
     job_board,
     jobs,
+    openid,
     passports,
     products,
     proofs,
@@ -38,12 +42,16 @@ async def refuse_unknown_page(request: Request, language: Language) -> Response:
 
 PAGE_FAMILIES: Final[Sequence[PageFamily]] = (
     sign_in.pages,
+    openid.pages,
     home.pages,
     products.pages,
     gaps.pages,
     evidence.pages,
+    conflicts.pages,
     proofs.pages,  # before the passports: `versions` is no id of one
     passports.pages,
+    batteries.pages,
+    battery_runs.pages,
     rule_versions.pages,  # before the packages: `versions` is no id of one
     rules.pages,
     job_board.pages,  # before the jobs: `schedules` is no id of one

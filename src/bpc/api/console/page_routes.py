@@ -19,7 +19,7 @@ Refusals of the API become pages, or notices in place of a part. Whoever is not 
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -32,6 +32,7 @@ from bpc.api.console.calls import ApiCalls
 from bpc.api.console.error_pages import answer_error
 from bpc.api.console.navigation import find_section, list_menu
 from bpc.api.console.rendering import PAGE_HEADERS, PageFrame
+from bpc.api.console.role_reading import AskProviderAgain, read_roles_again
 from bpc.api.console.session_cookie import (
     ForeignRequest,
     clear_session_cookie,
@@ -58,6 +59,7 @@ OpenFunction: TypeAlias = Callable[[Request, Language], Awaitable[Response]]
 
 HOME_PATH: Final = "/console"
 SIGN_IN_PATH: Final = "/console/sign-in"
+SIGN_IN_AGAIN_PATH: Final = f"{SIGN_IN_PATH}/again"
 MAX_FORM_BYTES: Final = 1_000_000
 FORM_OVERHEAD_BYTES: Final = 200_000
 TOKEN_FIELD: Final = "form_token"  # noqa: S105 (the name of a field)
@@ -212,6 +214,8 @@ async def _answer_page(function: PageFunction, request: Request) -> Response:
             raise
         except Exception as error:  # noqa: BLE001
             response = answer_error(request, language, error, visit=visit)
+    except AskProviderAgain:
+        response = _send_to_provider(request)
     except Unauthorized:
         response = _send_to_sign_in(request)
         clear_session_cookie(request, response)
@@ -225,9 +229,13 @@ async def _authenticate(request: Request, secret: SessionSecret) -> SessionCalle
     now = clock.now()
     turn = service.admission.admit(secret, find_address(request.scope), request.state.meter)
     async with turn, service.database.plain() as conn:
-        caller = await authenticate_session(service, conn, request, secret, now)
+        caller = await authenticate_session(service, conn, request, secret, now, with_old_roles=True)
         await record_use(conn, caller, now)
-    return caller
+    if caller.issuer is None:
+        return caller
+    await read_roles_again(service, request, caller, now)
+    async with service.database.plain() as conn:
+        return await authenticate_session(service, conn, request, secret, clock.now())
 
 
 async def _open_visit(request: Request, language: Language, secret: SessionSecret, caller: SessionCaller) -> Visit:
@@ -300,6 +308,18 @@ def _send_to_sign_in(request: Request) -> Response:
     address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     goes_on = request.method == "GET" and "hx-request" not in request.headers and address != HOME_PATH
     target = f"{SIGN_IN_PATH}?next={quote(address)}" if goes_on else SIGN_IN_PATH
+    if "hx-request" in request.headers:
+        return Response(status_code=401, headers={"HX-Redirect": target})
+    return RedirectResponse(target, status_code=303)
+
+
+def _send_to_provider(request: Request) -> Response:
+    """Let the browser ask the provider which groups its person is in, and come back: to the page that sent a form."""
+    address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    if request.method != "GET" or "hx-request" in request.headers:
+        page = urlsplit(request.headers.get("referer", ""))
+        address = page.path + (f"?{page.query}" if page.query else "")
+    target = f"{SIGN_IN_AGAIN_PATH}?next={quote(address)}"
     if "hx-request" in request.headers:
         return Response(status_code=401, headers={"HX-Redirect": target})
     return RedirectResponse(target, status_code=303)

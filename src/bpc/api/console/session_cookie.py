@@ -20,7 +20,9 @@ from bpc.core.console_access import SessionOver, SessionSecret
 from bpc.core.errors import Refusal
 
 COOKIE_NAME: Final = "__Host-bpc-session"
+ATTEMPT_COOKIE_NAME: Final = "__Host-bpc-sign-in"
 DEV_COOKIE_PREFIX: Final = "bpc-dev-session-"
+DEV_ATTEMPT_PREFIX: Final = "bpc-dev-sign-in-"
 LOOPBACK_NAME: Final = "localhost"
 SECURE_SCHEMES: Final = ("https", "wss")
 
@@ -47,14 +49,26 @@ class InsecureConsole(Refusal):
         )
 
 
-def find_cookie_name(request: HTTPConnection) -> str:
+def find_cookie_name(
+    request: HTTPConnection, secure_name: str = COOKIE_NAME, dev_prefix: str = DEV_COOKIE_PREFIX
+) -> str:
     """The name of the cookie for this request. Raises `InsecureConsole` where no session may be."""
     if is_secure(request):
-        return COOKIE_NAME
+        return secure_name
     service: Service = request.app.state.service
     if service.settings.env == "prod" or not _is_loopback(request.url.hostname or ""):
         raise InsecureConsole
-    return f"{DEV_COOKIE_PREFIX}{request.url.port or 80}"
+    return f"{dev_prefix}{request.url.port or 80}"
+
+
+def find_attempt_cookie_name(request: HTTPConnection) -> str:
+    """The name of the cookie of a sign-in that is under way."""
+    return find_cookie_name(request, ATTEMPT_COOKIE_NAME, DEV_ATTEMPT_PREFIX)
+
+
+def find_own_address(request: HTTPConnection) -> str:
+    """Scheme and host of the console, as this browser has them."""
+    return f"{'https' if is_secure(request) else 'http'}://{request.headers.get('host', '')}"
 
 
 def is_secure(request: HTTPConnection) -> bool:
@@ -91,9 +105,7 @@ def clear_session_cookie(request: HTTPConnection, response: Response) -> None:
 
 def require_same_origin(request: HTTPConnection) -> None:
     """Raise `ForeignRequest` unless a page of this very host sent the request. Browsers say so in `Origin`."""
-    origin = urlsplit(request.headers.get("origin", ""))
-    scheme = "https" if is_secure(request) else "http"
-    if origin.scheme != scheme or origin.netloc != request.headers.get("host", ""):
+    if request.headers.get("origin", "") != find_own_address(request):
         raise ForeignRequest
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Generic, TypeVar
 from uuid import UUID
@@ -21,6 +21,7 @@ from bpc.core.audit.events import Act
 from bpc.core.formats.cursor import derive_cursor_key
 from bpc.core.formats.ids import TenantId
 from bpc.core.secret_box import SecretBox
+from bpc.outbound.openid import OpenIdClient
 from bpc.runtime.key_ring import SigningService
 from bpc.runtime.settings import Settings
 from bpc.storage.access.api_requests import Caller
@@ -77,6 +78,7 @@ class Service:
     metrics: HttpMetrics = field(default_factory=HttpMetrics)
     denials: Denials = field(default_factory=Denials)
     views: ViewCache = field(default_factory=ViewCache)
+    providers: Mapping[str, OpenIdClient] = field(default_factory=dict)  # by their names, for signing in
     read_worker_metrics: Callable[[], Awaitable[bytes | None]] | None = None
 
     @property

@@ -27,6 +27,7 @@ from bpc.api.http.connection import ConnectionTimeouts, HttpConnection
 from bpc.api.http.request_body import make_body_memory
 from bpc.api.http.request_context import Service
 from bpc.core.api_keys import Peppers
+from bpc.outbound.openid import open_providers
 from bpc.pipeline.facts import READ_LIMITS
 from bpc.runtime.key_ring import SigningService
 from bpc.runtime.logs import get_logger
@@ -86,6 +87,7 @@ async def open_service(
             body_memory=make_body_memory(settings.upload_max_bytes),
             answer_memory=TenantMemory(ANSWER_MEMORY_BYTES, "large answers"),
             key_ring=key_ring,
+            providers=open_providers(settings),
             read_worker_metrics=read_worker_metrics,
         )
         try:

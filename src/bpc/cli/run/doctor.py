@@ -30,6 +30,7 @@ from bpc.cli.run.doctor_service import (
     check_signer,
     check_workers,
 )
+from bpc.cli.run.doctor_sign_in import check_providers
 from bpc.cli.support.output import REFUSED, AsJson, find_fix, print_json, print_line
 from bpc.cli.support.session import (
     CURRENT_PEPPER,
@@ -78,9 +79,9 @@ REHASH_HINT: Final = "a key is rehashed when it is used; `bpc apikeys list` show
 async def examine_installation(as_json: AsJson = False) -> None:
     """Check this installation for problems.
 
-    Checks Python, settings, disk, keys, database, roles, migrations, API keys, clock, workers, signer, API, the age
-    of the last backup, certificates and RabbitMQ, and says what to do about each problem. Changes nothing. Exits 1 if
-    something fails; warnings and skipped checks do not count as failures.
+    Checks Python, settings, disk, keys, database, roles, migrations, API keys, clock, workers, sign-in, signer, API,
+    the age of the last backup, certificates and RabbitMQ, and says what to do about each problem. Changes nothing.
+    Exits 1 if something fails; warnings and skipped checks do not count as failures.
     """
     checks = await _examine()
     healthy = all(check.health != "fail" for check in checks)
@@ -109,6 +110,7 @@ async def _examine() -> list[HealthCheck]:
         _check_disk(settings),
         _check_keys(settings),
         *[check async for check in _check_database(settings)],
+        *[check async for check in check_providers(settings)],
         await check_signer(settings),
         await asyncio.to_thread(check_api, settings),
         check_backup_age(settings),

@@ -33,7 +33,7 @@ SIGN_IN_PATH: Final = "/console/sign-in"
 
 console_app = command_group(
     "Make a link that signs in to the console.\n\n"
-    "Links are for development and for trying things out. In prod nobody can sign in to the console yet."
+    "Links are for development and for trying things out. In prod people sign in with a provider (OpenID Connect)."
 )
 
 
@@ -43,9 +43,7 @@ class LinksNotAllowed(Refusal):
     code = "FORBIDDEN"
 
     def __init__(self) -> None:
-        super().__init__(
-            "in prod there are no sign-in links", fix="use the API or the commands, with an API key for each person"
-        )
+        super().__init__("in prod there are no sign-in links", fix="configure a provider: docs/console-sign-in.md")
 
 
 @console_app.callback()

@@ -15,8 +15,8 @@ from pydantic_core import PydanticCustomError
 
 from bpc import __version__
 from bpc.runtime.settings import value_types
+from bpc.runtime.settings.console_settings import ConsoleSettings
 from bpc.runtime.settings.problems import SettingProblem
-from bpc.runtime.settings.signer_settings import SignerSettings
 from bpc.runtime.settings.value_types import (
     AnyPort,
     BrokerUrl,
@@ -46,7 +46,7 @@ def name_variable(field: str) -> str:
     return "DATABASE_URL" if field == "database_url" else f"BPC_{field.upper()}"
 
 
-class Settings(SignerSettings):
+class Settings(ConsoleSettings):
     """The whole configuration of one process, checked and frozen."""
 
     model_config = ConfigDict(
@@ -91,12 +91,6 @@ class Settings(SignerSettings):
     rate_limit_burst: int = Field(100, ge=1, le=1_000_000, description="Requests a key may send at once.")
     failed_keys_rps: int = Field(
         10, ge=0, le=1_000_000, description="Requests with unknown keys per second of one address; 0 is no limit."
-    )
-    console_idle_minutes: int = Field(
-        60, ge=1, le=1440, description="A session of the console that is not used for this time is over."
-    )
-    console_session_hours: int = Field(
-        12, ge=1, le=720, description="A session of the console is over after this time, used or not."
     )
     trusted_proxies: value_types.Networks = Field(
         (),

@@ -1,6 +1,6 @@
 """Sessions of the console: began, found, used, ended. The secret of the cookie is never stored, only its hash."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal, LiteralString
@@ -24,23 +24,50 @@ from bpc.storage.error_mapping import WRITE_ERRORS
 log = get_logger(__name__)
 
 SignIn = Literal["LINK", "OIDC"]
+# Whoever is taken out of a group at the provider has lost its roles here after this time.
+ROLES_VALID_FOR: Final = timedelta(minutes=5)
 
 SELECT_SESSION_CALLER: Final[LiteralString] = """
     SELECT tenant_id, api_key_id, actor_id, actor_type, key_hash, expires_at, revoked_at, last_used_at, is_active,
-           roles, permissions, policies, created_at, actor_name, tenant_name, tenant_slug
+           roles, permissions, policies, created_at, actor_name, tenant_name, tenant_slug, issuer, roles_read_at
       FROM find_session($1, $2)
 """
 INSERT_SESSION: Final[LiteralString] = """
     INSERT INTO console_sessions (tenant_id, session_id, actor_id, secret_hash, sign_in, link_hash, device, created_at,
-                                  expires_at, last_used_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $8)
+                                  expires_at, last_used_at, issuer, roles_read_at, provider_tokens)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $8, $10, $11, $12)
+"""
+# One request at a time asks the provider; if it never comes back, another may.
+CLAIM_READING: Final[LiteralString] = """
+    UPDATE console_sessions SET reading_since = $3
+     WHERE tenant_id = $1 AND session_id = $2 AND ended_at IS NULL AND roles_read_at = $4
+       AND (reading_since IS NULL OR reading_since <= $5)
+    RETURNING provider_tokens
+"""
+RELEASE_READING: Final[LiteralString] = """
+    UPDATE console_sessions SET reading_since = NULL WHERE tenant_id = $1 AND session_id = $2 AND ended_at IS NULL
+"""
+UPDATE_READING: Final[LiteralString] = """
+    UPDATE console_sessions
+       SET roles_read_at = $3, reading_since = NULL, provider_tokens = coalesce($4, provider_tokens)
+     WHERE tenant_id = $1 AND session_id = $2 AND ended_at IS NULL
+"""
+IS_READING_DONE: Final[LiteralString] = """
+    SELECT roles_read_at > $3 OR ended_at IS NOT NULL FROM console_sessions WHERE tenant_id = $1 AND session_id = $2
+"""
+SELECT_TOKENS: Final[LiteralString] = """
+    SELECT provider_tokens FROM console_sessions WHERE tenant_id = $1 AND session_id = $2
+"""
+FORGET_TOKENS: Final[LiteralString] = """
+    UPDATE console_sessions SET provider_tokens = NULL
+     WHERE tenant_id = $1 AND ended_at IS NULL AND expires_at <= $2 AND provider_tokens IS NOT NULL
 """
 UPDATE_LAST_USED: Final[LiteralString] = """
     UPDATE console_sessions SET last_used_at = $3
      WHERE tenant_id = $1 AND session_id = $2 AND ended_at IS NULL AND last_used_at <= $4
 """
 END_SESSIONS: Final[LiteralString] = """
-    UPDATE console_sessions SET ended_at = $2
+    UPDATE console_sessions SET ended_at = $2, provider_tokens = NULL
      WHERE tenant_id = $1 AND ended_at IS NULL AND ($3::uuid IS NULL OR session_id = $3)
        AND ($4::uuid IS NULL OR actor_id = $4)
     RETURNING session_id
@@ -69,6 +96,8 @@ class SessionCaller(Caller):
     actor_name: str
     tenant_name: str
     tenant_slug: str
+    issuer: str | None
+    roles_read_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,18 +131,24 @@ async def start_session(
     valid_for: timedelta,
     act: Act,
     link_hash: Digest | None = None,
+    issuer: str | None = None,
+    seal_tokens: Callable[[ConsoleSessionId], str | None] = lambda _: None,
 ) -> SessionSecret:
     """Begin a session and append an event; return the secret of its cookie, which is shown only now.
 
-    Raises `LinkRefused` if the link has begun a session before: the database has the last word.
+    `link_hash` is the hash of the link, or of the answer of the provider `issuer`. `seal_tokens` gives the tokens of
+    that provider as they are stored. Raises `LinkRefused` if the link has begun a session before: the database has the
+    last word.
     """
     await require_active_actor(conn, tenant, actor)
     session = ConsoleSessionId(clock.new_id())
     secret = SessionSecret.generate(tenant, session, clock.random_bytes(SESSION_ENTROPY_BYTES))
     expires_at = act.at + valid_for
     values = (actor, secret.hash(), sign_in, link_hash, device, act.at, expires_at)
+    of_provider = (None, None, None) if issuer is None else (issuer, act.at, seal_tokens(session))
+    await conn.execute(FORGET_TOKENS, tenant, act.at)
     try:
-        await conn.execute(INSERT_SESSION, tenant, session, *values)
+        await conn.execute(INSERT_SESSION, tenant, session, *values, *of_provider)
     except asyncpg.UniqueViolationError:
         raise LinkRefused("this sign-in link was used already") from None
     payload = {
@@ -123,6 +158,7 @@ async def start_session(
         "expires_at": format_time(expires_at),
         "link_hash": None if link_hash is None else to_hex(link_hash),
         "secret_hash_sha256": to_hex(sha256(secret.hash())),
+        "issuer": issuer,
     }
     await events.append_act(conn, act, tenant, "ConsoleSession", session, "CONSOLE_SESSION_STARTED", payload)
     return secret
@@ -138,6 +174,44 @@ async def record_session_use(conn: Connection, caller: Caller, now: datetime) ->
             await conn.execute(UPDATE_LAST_USED, *values)
     except WRITE_ERRORS as error:  # a full disk must not keep anybody from reading
         log.warning("the use of a session could not be recorded", reason=str(error)[:200])
+
+
+async def claim_reading(
+    conn: Connection, caller: SessionCaller, now: datetime, *, patience: timedelta
+) -> asyncpg.Record | None:
+    """Take over asking the provider about the person of a session: its tokens; None if another request does."""
+    values = (caller.tenant_id, caller.api_key_id, now, caller.roles_read_at, now - patience)
+    return await conn.fetchrow(CLAIM_READING, *values)
+
+
+async def release_reading(conn: Connection, tenant: TenantId, session: ConsoleSessionId) -> None:
+    """Let another request ask the provider: this one got no answer."""
+    await conn.execute(RELEASE_READING, tenant, session)
+
+
+async def record_reading(
+    conn: Connection, tenant: TenantId, session: ConsoleSessionId, now: datetime, sealed_tokens: str | None
+) -> None:
+    """Write that the provider has told the groups of the person just now; None keeps the tokens."""
+    await conn.execute(UPDATE_READING, tenant, session, now, sealed_tokens)
+
+
+async def is_reading_done(
+    conn: Connection, tenant: TenantId, session: ConsoleSessionId, before: datetime | None
+) -> bool:
+    """Whether the provider has answered since, or the session has ended."""
+    return bool(await conn.fetchval(IS_READING_DONE, tenant, session, before))
+
+
+async def load_tokens(conn: Connection, tenant: TenantId, session: ConsoleSessionId) -> str | None:
+    """The encrypted tokens of the provider."""
+    tokens: str | None = await conn.fetchval(SELECT_TOKENS, tenant, session)
+    return tokens
+
+
+def has_old_roles(caller: SessionCaller, now: datetime, *, age: timedelta = ROLES_VALID_FOR) -> bool:
+    """Whether the provider of this session has not said for so long which groups its person is in."""
+    return caller.issuer is not None and (caller.roles_read_at is None or caller.roles_read_at + age <= now)
 
 
 def is_caller_over(caller: SessionCaller, *, idle: timedelta, now: datetime) -> bool:

@@ -321,14 +321,24 @@ async def change_actor(
 
 
 async def set_actor_roles(
-    conn: Connection, tenant: TenantId, actor: ActorId, roles: Collection[str], *, act: Act
+    conn: Connection,
+    tenant: TenantId,
+    actor: ActorId,
+    roles: Collection[str],
+    *,
+    act: Act,
+    keeps_administrator: bool = True,
 ) -> ActorRow:
-    """Replace the roles of an actor, and append an event. Refuses if no administrator would be left."""
+    """Replace the roles of an actor, and append an event. Refuses if no administrator would be left.
+
+    Where a provider of sign-ins has decided (`keeps_administrator` is false), nothing is refused.
+    """
     await policies.lock_access(conn, tenant)
     await _lock_actor(conn, tenant, actor)
     await conn.execute(DELETE_ACTOR_ROLES, tenant, actor)
     names = await _insert_roles(conn, tenant, actor, roles)
-    await policies.require_administrator(conn, tenant, act.at)
+    if keeps_administrator:
+        await policies.require_administrator(conn, tenant, act.at)
     await events.append_act(conn, act, tenant, "Actor", actor, "ACTOR_CHANGED", {"roles": names})
     return await get_actor(conn, tenant, actor)
 

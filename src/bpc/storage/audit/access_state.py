@@ -64,6 +64,13 @@ ACCESS_TABLES: Final = (
         columns={},
     ),
     StateTable(
+        name="actor_identities",
+        aggregate_type="Actor",
+        owner="actor_id",
+        key=("actor_id",),
+        columns=name_columns("identity_hash", "issuer", "created_at"),
+    ),
+    StateTable(
         name="api_keys",
         aggregate_type="ApiKey",
         owner="api_key_id",
@@ -91,6 +98,7 @@ ACCESS_TABLES: Final = (
             "expires_at",
             "ended_at",
             "link_hash",
+            "issuer",
             secret_hash_sha256=hash_bytes("secret_hash"),
         ),
     ),

@@ -239,6 +239,9 @@ COLUMNS_WITHOUT_FOLD: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "console_sessions": {
         "last_used_at": "when the session was last used",
+        "provider_tokens": "encrypted, and only for asking the provider which groups somebody is in",
+        "reading_since": "which request asks the provider now",
+        "roles_read_at": "when the provider was last asked; the roles themselves are compared",
         "secret_hash": "compared as secret_hash_sha256",
     },
     "approvals": {"body": "compared as body_sha256"},

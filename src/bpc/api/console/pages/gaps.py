@@ -4,11 +4,13 @@ Compiling on trial takes time, so the page is there at once and fetches the matr
 time.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from starlette.responses import Response
 
+from bpc.api.console.gap_sheets import write_gap_sheets
 from bpc.api.console.page_routes import PageFamily
 from bpc.api.console.translations import N_
 from bpc.api.console.visit import Visit
@@ -18,6 +20,8 @@ from bpc.runtime import clock
 pages = PageFamily("gaps")
 
 PRODUCTS_OF_A_PIECE: Final = 20
+MOST_EXPORTED: Final = 100
+XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 # How a state of a point reads, its sign in the matrix and its tone.
 STATES: Final[Mapping[str, tuple[str, str, str]]] = {
     "filled": (N_("filled"), "✓", "good"),
@@ -53,8 +57,7 @@ async def show_piece(visit: Visit) -> Response:
     skus, next_cursor = await _choose_skus(visit)
     report: Mapping[str, Any] = {"products": [], "refused": []}
     if skus:
-        body = {"skus": skus, "rule_package_id": visit.query.get("rules"), "issued_on": visit.query.get("issued_on")}
-        report = await visit.api.ask("/v1/passports:check", {name: value for name, value in body.items() if value})
+        report = await _check(visit, skus)
     return visit.render(
         "gaps/piece.html.jinja",
         products=report["products"],
@@ -65,6 +68,40 @@ async def show_piece(visit: Visit) -> Response:
         next_cursor=next_cursor,
         is_first="cursor" not in visit.query,
     )
+
+
+@pages.show("/console/gaps/export.xlsx", title=N_("Gaps"), permission="passport:compile")
+async def export_gaps(visit: Visit) -> Response:
+    """The matrix and what is to be done as a spreadsheet: the products of the filter, the first hundred of them."""
+    visit.require("passport:compile")
+    products: list[Mapping[str, Any]] = []
+    cursor: str | None = None
+    for _ in range(MOST_EXPORTED // PRODUCTS_OF_A_PIECE):
+        answer = await visit.api.get(
+            "/v1/battery-products",
+            q=visit.query.get("q"),
+            status="ACTIVE",
+            cursor=cursor,
+            limit=PRODUCTS_OF_A_PIECE,
+        )
+        if skus := [product["sku"] for product in answer["items"]]:
+            products += (await _check(visit, skus))["products"]
+        cursor = answer["next_cursor"]
+        if cursor is None:
+            break
+    labels = {state: visit.translate(says) for state, (says, _, _) in STATES.items()}
+    content = await asyncio.to_thread(write_gap_sheets, products, labels)
+    headers = {"Content-Disposition": 'attachment; filename="gaps.xlsx"'}
+    return Response(content, media_type=XLSX, headers=headers)
+
+
+async def _check(visit: Visit, skus: Sequence[str]) -> Mapping[str, Any]:
+    """Try products with the rules and the day that the query names."""
+    body = {"skus": skus, "rule_package_id": visit.query.get("rules"), "issued_on": visit.query.get("issued_on")}
+    report: Mapping[str, Any] = await visit.api.ask(
+        "/v1/passports:check", {name: value for name, value in body.items() if value}
+    )
+    return report
 
 
 async def _choose_skus(visit: Visit) -> tuple[Sequence[str], str | None]:

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from typing import Final
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -10,9 +11,11 @@ from bpc.api.console.assets import find_console_asset
 from bpc.api.console.devices import describe_device
 from bpc.api.console.page_routes import SIGN_IN_PATH, PageFamily, find_next_address, read_plain_form
 from bpc.api.console.rendering import PageFrame, render_page
+from bpc.api.console.role_reading import find_provider, open_tokens
 from bpc.api.console.session_cookie import (
     clear_session_cookie,
     find_cookie_name,
+    find_own_address,
     read_session_cookie,
     require_same_origin,
     set_session_cookie,
@@ -81,13 +84,34 @@ async def sign_in(request: Request, language: Language) -> Response:
 
 @pages.submit("/console/sign-out")
 async def sign_out(visit: Visit) -> Response:
-    """End this session."""
-    async with visit.service.database.tenant(visit.caller.tenant_id) as conn:
+    """End this session; then sign out of its provider too, if it offers that."""
+    tenant, session = visit.caller.tenant_id, visit.secret.session_id
+    async with visit.service.database.tenant(tenant) as conn:
+        sealed = await console_sessions.load_tokens(conn, tenant, session)
         act = Act(visit.caller.actor_id, clock.now())
-        await console_sessions.end_sessions(conn, visit.caller.tenant_id, session=visit.secret.session_id, act=act)
-    response = RedirectResponse(SIGN_IN_PATH, status_code=303)
+        await console_sessions.end_sessions(conn, tenant, session=session, act=act)
+    address = await _find_sign_out_address(visit, sealed)
+    response: Response = RedirectResponse(SIGN_IN_PATH, status_code=303)
+    if address is not None:
+        # Not a redirect: the policy of our pages lets no form lead to another site.
+        response = visit.render("openid/signed_out.html.jinja", address=address)
+        response.headers["Refresh"] = f"0; url={address}"
     clear_session_cookie(visit.request, response)
     return response
+
+
+async def _find_sign_out_address(visit: Visit, sealed: str | None) -> str | None:
+    """Where the provider of this session signs out; None without one, and if it does not answer."""
+    client = find_provider(visit.service, visit.caller.issuer)
+    if client is None:
+        return None
+    tokens = open_tokens(visit.service.secret_box, visit.secret.session_id, sealed)
+    try:
+        return await client.make_sign_out_address(
+            tokens.get("id_token"), f"{find_own_address(visit.request)}{SIGN_IN_PATH}"
+        )
+    except Refusal:
+        return None
 
 
 @pages.open("/console/assets/{name}")
@@ -124,7 +148,13 @@ def _render(request: Request, language: Language, *, problem: str = "", status: 
     context = {
         "frame": frame,
         "problem": problem,
-        "providers": [],
+        "providers": [
+            {
+                "name": client.provider.label,
+                "href": f"{SIGN_IN_PATH}/with/{name}?next={quote(find_next_address(request), safe='')}",
+            }
+            for name, client in service.providers.items()
+        ],
         "takes_links": service.settings.env != "prod",
         "next": find_next_address(request),
         "calls": [],

@@ -58,6 +58,9 @@ def fold_actor(rows: ExpectedRows, event: StateEvent) -> None:
     match event.type:
         case "ACTOR_CREATED":
             rows.put("actors", key, created_at=event.at, is_active=True, **take(payload, "type", "display_name"))
+        case "ACTOR_IDENTIFIED":
+            columns = take(payload, "issuer", "identity_hash")
+            rows.put("actor_identities", key, created_at=event.at, **columns)
         case "ACTOR_CHANGED":
             rows.change("actors", key, **take(payload, "display_name", "is_active"))
         case _:
@@ -96,6 +99,7 @@ def fold_session(rows: ExpectedRows, event: StateEvent) -> None:
                 key,
                 created_at=event.at,
                 ended_at=None,
+                issuer=payload.get("issuer"),  # sessions of earlier releases had none
                 **columns,
                 **take_time(payload, "expires_at"),
             )

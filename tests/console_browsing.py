@@ -8,7 +8,7 @@ from typing import Any, Final
 from tests.browser_tools import require_chromium, require_node_tools, run_node
 from tests.cli.program import Program
 
-SCRIPT: Final = Path(__file__).parent / "browse_console.cjs"
+SCRIPT: Final = Path(__file__).parent / "api" / "console" / "browse_console.cjs"
 
 
 async def browse(folder: Path, plan: dict[str, Any]) -> list[dict[str, Any]]:
