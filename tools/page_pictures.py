@@ -2,16 +2,18 @@
 
     python -m tools.page_pictures     writes docs/screenshots; needs Chromium and Node.js
 
-Pages are those of the reference passport, signed for today, so that the browser itself computes what each of them says.
-Two sheets show all states beside each other; look at them before you commit them.
+Pages are those of the shipped example for an electric vehicle, signed for today, so that the browser itself computes
+what each of them says. Two sheets show all states beside each other; look at them before you commit them.
 """
 
 import json
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
 from bpc.core.audit.signing import Signer
 from bpc.core.exports.disclosure import disclose_opened, open_for_export
@@ -22,7 +24,7 @@ from bpc.core.exports.page_state import BatteryOnPage, PageState, VersionLine
 from bpc.core.exports.public_page import build_battery_page, build_page
 from bpc.core.passport.bundle import Bundle, read_bundle, write_bundle
 from bpc.core.passport.compile import compile_passport, issue_passport
-from bpc.core.passport.compile_input import read_input
+from bpc.core.passport.payload import make_blinding_fact
 from bpc.core.status.status_list import PassportState
 from bpc.printing.catalogues import load_wording
 from bpc.printing.web_page import PAGE_LANGUAGES, PageLinks, render_battery, render_passport
@@ -31,7 +33,8 @@ from bpc.runtime import clock
 from tests.core.status.sample_status import INDEX, SUCCESSOR, make_list, make_statement, rebuild_bundle
 from tests.printing.page_server import serve_folder
 from tests.printing.test_web_page import browse
-from tools.golden import GOLDEN, INPUTS, SEED
+from tests.rules import shipped_package
+from tools.golden import SEED
 
 PICTURES: Final = Path(__file__).resolve().parents[1] / "docs" / "screenshots"
 HOST: Final = "passports.example"
@@ -41,7 +44,18 @@ LOOKS: Final = {
     "phone-light": {"width": 390, "scheme": "light"},
     "phone-dark": {"width": 390, "scheme": "dark"},
 }
+SNAPSHOT: Final = UUID("c386bbc4-0000-4000-8000-3c5f414c343c")
+ALTERED: Final = re.compile(rb'data-path="[^"]*capacity[^"]*" data-signed="[^0-9"]*([0-9])')
 STYLE: Final = "body{margin:0;font:600 15px sans-serif;background:#888;display:grid;gap:10px;padding:10px}"
+
+
+def make_bundle() -> Bundle:
+    """The passport of the electric vehicle among the examples, under the shipped rules."""
+    facts = shipped_package.read_facts((shipped_package.EXAMPLES / "eu-battery" / "ev.json").read_bytes())
+    secret = make_blinding_fact(SNAPSHOT, bytes(32))
+    compile_input = shipped_package.build_input([*facts, secret], None, "2027-02-18", shipped_package.make_machine())
+    data = write_bundle(issue_passport(compile_input, compile_passport(compile_input), Signer(SEED)))
+    return read_bundle(rebuild_bundle(data, status=make_statement(data, seed=SEED)))
 
 
 def list_files(bundle: Bundle, keys: Any, twin: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
@@ -68,7 +82,10 @@ def list_files(bundle: Bundle, keys: Any, twin: Mapping[str, bytes]) -> Iterator
     for name, details in ends.items():
         end = make_statement(data, seed=SEED, status=name, since=now - timedelta(days=12), **details)
         yield f"{name}.html", render_state(bundle, keys, name, [bound, end])
-    yield "altered.html", render_state(bundle, keys, "in_force", [bound]).replace(b"NMC", b"LFP")
+    signed = ALTERED.search(render_state(bundle, keys, "in_force", [bound]))
+    if signed is None:
+        raise ValueError("the page shows no capacity to alter")
+    yield "altered.html", signed.string[: signed.start(1)] + b"9" + signed.string[signed.start(1) :]
     batteries = {
         "battery-ceased": BatteryOnPage(
             serial_number="A0000001", address="/p/1", ceased_day="2036-05-04", model_address="verified.html"
@@ -104,6 +121,7 @@ def render_state(bundle: Bundle, keys: Any, state: Any, statements: list[bytes])
         status_list=STATUS_LIST_FILE,
         origins=trace_origins(sources, passport),
         completeness=count_filled_points(opened_bundle, passport, sources),
+        has_print=True,
     )
     links = PageLinks(address, "view.json", "passport.jsonld", "linkset.json", "keys.json", "", "verify.html", "")
     page = build_page(passport, load_wording("en"), page_state)
@@ -170,10 +188,7 @@ def take_pictures(folder: Path, shots: Path) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    source, rules, tests = ((GOLDEN / "reference-1" / name).read_bytes() for name in INPUTS)
-    compile_input = read_input(source, rules=rules, tests=tests)
-    data = write_bundle(issue_passport(compile_input, compile_passport(compile_input), Signer(SEED)))
-    bundle = read_bundle(rebuild_bundle(data, status=make_statement(data, seed=SEED)))
+    bundle = make_bundle()
     with tempfile.TemporaryDirectory() as place:
         folder, shots = Path(place) / "site", Path(place) / "shots"
         folder.mkdir()

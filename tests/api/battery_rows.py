@@ -77,7 +77,7 @@ async def insert_batteries(conn: Connection, tenant_data: FilledTenant, act: Act
 async def insert_transfers(database: Database, tenant_data: FilledTenant, act: Act) -> None:
     """Offers of the tenant, and offers to it by a partner, of which nobody searches for a text."""
     tenant, ids = tenant_data.tenant, tenant_data.ids
-    partner = await create_tenant(database, slug=f"partner-{tenant.hex[:8]}", name="Partner", act=act)
+    partner = await create_tenant(database, slug=f"partner-{tenant.hex[-8:]}", name="Partner", act=act)
     async with database.tenant(tenant) as conn:
         offers = {"transfer_id": "offered_battery_id", "withdrawn_transfer_id": "promised_battery_id"}
         for name, battery in offers.items():

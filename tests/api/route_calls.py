@@ -264,6 +264,7 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("POST", "/v1/schedules/{schedule_id}:pause"): Call(),
     ("POST", "/v1/schedules/{schedule_id}:resume"): Call(),
     # Who may do what
+    ("PUT", "/v1/tenant/branding"): Call(body={"palette": "ocean"}),
     ("PUT", "/v1/tenant/settings"): Call(body={"activation_blocked_by": "FAIL_AND_WARN"}),
     ("PUT", "/v1/tenant/four-eyes"): Call(body={"actions": []}),
     ("POST", "/v1/approvals/{approval_id}:approve"): Call(),

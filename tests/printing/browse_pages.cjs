@@ -36,6 +36,8 @@ async function openPage(browser, visit) {
     await page.setInputFiles("#file", visit.file);
     await page.waitForSelector("#step-list li");
   }
+  if (visit.script !== false) await page.evaluate(() => Promise.all(document.getAnimations().map((each) => each.finished)));
+  if (visit.text) await page.evaluate((size) => (document.documentElement.style.fontSize = size), visit.text);
   if (visit.script !== false) {
     Object.assign(found, await page.evaluate(() => ({
       state: document.getElementById("verdict").dataset.state,
@@ -43,6 +45,16 @@ async function openPage(browser, visit) {
       against: document.getElementById("against")?.textContent ?? "",
       way_on: document.querySelector("#go-on:not([hidden]) a")?.getAttribute("href") ?? null,
       steps: Object.fromEntries(Array.from(document.querySelectorAll("#step-list li"), (item) => [item.querySelector("strong").textContent, item.className])),
+      verdict: (() => {
+        const [box, text] = [document.getElementById("verdict"), document.getElementById("sentence")];
+        text.scrollIntoView({ block: "center" });
+        const { left, top, width, height } = text.getBoundingClientRect();
+        const over = document.elementFromPoint(left + width / 2, top + height / 2);
+        const style = getComputedStyle(text);
+        const result = { isCovered: !box.contains(over), color: style.color, background: getComputedStyle(box).backgroundColor, size: style.fontSize };
+        window.scrollTo(0, 0);
+        return { ...result, top: box.getBoundingClientRect().top };
+      })(),
       overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
     })));
     if (visit.axe) {
@@ -56,9 +68,6 @@ async function openPage(browser, visit) {
   } else {
     if (await page.locator("#sentence").count()) found.sentence = await page.locator("#sentence").textContent();
     found.rows = await page.locator("[data-path]").count();
-  }
-  if (visit.screenshot && visit.script !== false) {
-    await page.evaluate(() => Promise.all(document.getAnimations().map((each) => each.finished)));
   }
   if (visit.screenshot) await page.screenshot({ path: visit.screenshot, fullPage: visit.whole === true });
   found.cookies = (await context.cookies()).length;

@@ -315,7 +315,9 @@ def test_pages_are_accessible_fit_a_phone_and_ask_no_other_host(
     assert hosts == {True}
     assert [(name, visit["complaints"]) for name, visit in visits.items() if visit["complaints"]] == []
     assert {visit["cookies"] for visit in visits.values()} == {0}
-    record_measurement("page", verdict_ms_after_load_at_4x_throttling=visits["throttled"]["milliseconds"])
+    milliseconds = visits["throttled"]["milliseconds"]
+    assert milliseconds <= choose_effort(test=30_000, shown=300, campaign=300)  # only a quiet machine can be that quick
+    record_measurement("page", verdict_ms_after_load_at_4x_throttling=milliseconds)
 
 
 @pytest.mark.slow

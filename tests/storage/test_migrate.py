@@ -245,7 +245,7 @@ def test_a_gap_a_duplicate_number_or_a_wrong_file_name_is_an_error(tmp_path: Pat
 async def test_a_login_that_does_not_own_the_database_is_told_what_an_administrator_has_to_run(
     server: TestServer, empty_address: Address
 ) -> None:
-    login = f"maker_{clock.new_id().hex[:8]}"
+    login = f"maker_{clock.new_id().hex[-8:]}"
     admin = await asyncpg.connect(**server.admin.with_database(empty_address.database).connect_arguments())
     await admin.execute(f"CREATE ROLE {login} CREATEROLE; GRANT bpc_owner, bpc_app, bpc_system TO {login}")
     await admin.execute("REVOKE ALL ON SCHEMA public FROM bpc_owner, bpc_app, bpc_system")

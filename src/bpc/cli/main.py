@@ -97,6 +97,10 @@ COMMANDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "setup.view_grants:grants_app",
             "Grant others the view of an audience; answer who asks for it, and see what they read.",
         ),
+        "granted": (
+            "setup.granted:granted_app",
+            "Fetch what a grant lets you read, with the code that the issuer sent you.",
+        ),
         "listen": ("online.listen:listen", "Print events as they happen, or forward them to a local URL."),
         "bundle": ("online.transfer:fetch_bundle", "Download a passport version as a bundle."),
         "get": ("online.transfer:get_path", "Send a GET request to the API and print the answer."),

@@ -25,6 +25,8 @@ from bpc.core.formats.ids import BatteryId, PassportId
 
 GrantAudience = Literal["interest", "authority"]
 GrantScope = Literal["ITEM", "MODEL", "ALL"]
+# Whom a tenant lets have whole bundles, which hold all that a passport was made of.
+BundleReaders = Literal["NOBODY", "AUTHORITIES", "GRANTEES", "EVERYBODY"]
 GRANT_AUDIENCES: Final[tuple[GrantAudience, ...]] = get_args(GrantAudience)
 GRANT_SCOPES: Final[tuple[GrantScope, ...]] = get_args(GrantScope)
 DEFAULT_VALIDITY: Final = timedelta(days=90)
@@ -108,6 +110,19 @@ def decode_words(content: bytes) -> RequestWords:
     if not isinstance(members, dict):
         raise Invalid("what is stored of the request is not what a person wrote")
     return RequestWords(**{name: str(text) for name, text in members.items()})
+
+
+def may_have_bundle(readers: BundleReaders, audience: GrantAudience | None) -> bool:
+    """Whether a grantee of this audience, or everybody (None), may have whole bundles."""
+    match readers:
+        case "EVERYBODY":
+            return True
+        case "GRANTEES":
+            return audience is not None
+        case "AUTHORITIES":
+            return audience == "authority"
+        case "NOBODY":
+            return False
 
 
 def find_excess(parent: GrantBounds, delegate: GrantBounds, subject: GrantSubject | None) -> str | None:

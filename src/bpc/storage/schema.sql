@@ -3676,8 +3676,17 @@ CREATE TABLE tenant_settings (
     changed_at timestamp with time zone DEFAULT now() NOT NULL,
     changed_by uuid,
     four_eyes text[] DEFAULT '{}'::text[] NOT NULL,
+    bundles_for text DEFAULT 'NOBODY'::text NOT NULL,
+    request_words_days integer DEFAULT 365 NOT NULL,
+    brand_name text,
+    brand_palette text DEFAULT 'standard'::text NOT NULL,
+    brand_logo bytea,
     CONSTRAINT tenant_settings_blocked_by_check CHECK ((activation_blocked_by = ANY (ARRAY['FAIL'::text, 'FAIL_AND_WARN'::text, 'NOTHING'::text]))),
-    CONSTRAINT tenant_settings_coverage_check CHECK (((minimum_branch_coverage_pct >= 0) AND (minimum_branch_coverage_pct <= 100)))
+    CONSTRAINT tenant_settings_brand_logo_check CHECK (((length(brand_logo) >= 1) AND (length(brand_logo) <= 250000))),
+    CONSTRAINT tenant_settings_brand_name_check CHECK (((length(brand_name) >= 1) AND (length(brand_name) <= 60))),
+    CONSTRAINT tenant_settings_bundles_for_check CHECK ((bundles_for = ANY (ARRAY['NOBODY'::text, 'AUTHORITIES'::text, 'GRANTEES'::text, 'EVERYBODY'::text]))),
+    CONSTRAINT tenant_settings_coverage_check CHECK (((minimum_branch_coverage_pct >= 0) AND (minimum_branch_coverage_pct <= 100))),
+    CONSTRAINT tenant_settings_request_words_days_check CHECK (((request_words_days >= 1) AND (request_words_days <= 3650)))
 );
 ALTER TABLE tenant_settings FORCE ROW LEVEL SECURITY;
 ALTER TABLE tenant_settings ADD CONSTRAINT tenant_settings_pkey PRIMARY KEY (tenant_id);
@@ -3691,6 +3700,11 @@ GRANT UPDATE(minimum_branch_coverage_pct) ON TABLE tenant_settings TO bpc_app;
 GRANT UPDATE(changed_at) ON TABLE tenant_settings TO bpc_app;
 GRANT UPDATE(changed_by) ON TABLE tenant_settings TO bpc_app;
 GRANT UPDATE(four_eyes) ON TABLE tenant_settings TO bpc_app;
+GRANT UPDATE(bundles_for) ON TABLE tenant_settings TO bpc_app;
+GRANT UPDATE(request_words_days) ON TABLE tenant_settings TO bpc_app;
+GRANT UPDATE(brand_name) ON TABLE tenant_settings TO bpc_app;
+GRANT UPDATE(brand_palette) ON TABLE tenant_settings TO bpc_app;
+GRANT UPDATE(brand_logo) ON TABLE tenant_settings TO bpc_app;
 
 -- tenants -------------------------------------------------------------------------------------------------------
 CREATE TABLE tenants (

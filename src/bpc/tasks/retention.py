@@ -22,6 +22,7 @@ from bpc.core.errors import Conflict
 from bpc.core.formats.ids import TenantId
 from bpc.core.formats.timestamps import format_time
 from bpc.runtime.settings import Settings
+from bpc.storage.access import view_requests
 from bpc.storage.audit import events, retention
 from bpc.storage.audit.retention import EventPosition
 from bpc.storage.connection import EARLIEST_TIME, LOWEST_ID, Connection
@@ -143,6 +144,7 @@ class PartSize:
     versions: int = 200
     exports: int = 200
     events: int = 5_000
+    words: int = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +221,7 @@ async def remove_expired(
     )
     versions = await retention.remove_versions(conn, tenant, before=cutoffs.passport_versions, limit=size.versions)
     exports = await retention.remove_exports(conn, tenant, before=cutoffs.passport_exports, limit=size.exports)
+    words = await view_requests.remove_old_words(conn, tenant, limit=size.words, act=act)  # each with its own event
     walk = await retention.remove_events(
         conn, tenant, before=cutoffs.events, after=order.walk_position, page_size=size.events
     )
@@ -245,7 +248,12 @@ async def remove_expired(
         event = await events.append_act(conn, act, tenant, UNCUT_AGGREGATE_TYPE, tenant, RETENTION_EVENT_TYPE, payload)
         await events.insert_retention_anchors(conn, tenant, event, walk.anchors)
         await retention.insert_removed_events(conn, tenant, event, walk.events)
-    is_full = len(contents) == size.contents or len(versions.ids) == size.versions or exports == size.exports
+    is_full = (
+        words == size.words
+        or len(contents) == size.contents
+        or len(versions.ids) == size.versions
+        or exports == size.exports
+    )
     if walk.next_position is None and not is_full:
         return RetentionResult(counts=counts, next_order=None)
     position = walk.next_position or order.walk_position

@@ -27,6 +27,12 @@ field checks.report @authority: Bool = emitCompliance("T1", "WARN", "no test rep
 R1 = {"code": "R1", "field": "checks.recycled"}
 T1 = {"code": "T1", "field": "checks.report"}
 SETTINGS = "/v1/tenant/settings"
+DEFAULTS = {
+    "activation_blocked_by": "FAIL",
+    "minimum_branch_coverage_pct": 80,
+    "bundles_for": "NOBODY",
+    "request_words_days": 365,
+}
 
 
 @pytest.fixture
@@ -232,8 +238,8 @@ async def test_a_tenant_changes_what_blocks_and_it_is_on_record(
     await admin.send("PUT", SETTINGS, {"activation_blocked_by": "FAIL_AND_WARN"})
     blocked = await activate(officer, second)
 
-    assert before == {"activation_blocked_by": "FAIL", "minimum_branch_coverage_pct": 80}
-    assert changed == {"activation_blocked_by": "FAIL_AND_WARN", "minimum_branch_coverage_pct": 80}
+    assert before == DEFAULTS
+    assert changed == {**DEFAULTS, "activation_blocked_by": "FAIL_AND_WARN"}
     entries = blocked.json()["error"]["details"]["entries"]
     assert sorted(entry["code"] for entry in entries) == ["R1", "T1"]
     assert await get_counts(officer, first) == ("ACTIVE", 1, 1, 0)
@@ -264,7 +270,7 @@ async def test_a_setting_that_does_not_exist_changes_nothing(admin: Api, body: d
     refusal = await admin.send("PUT", SETTINGS, body)
 
     assert (refusal.status_code, refusal.json()["error"]["code"]) == (422, "VALIDATION_ERROR")
-    assert await admin.get_json(SETTINGS) == {"activation_blocked_by": "FAIL", "minimum_branch_coverage_pct": 80}
+    assert await admin.get_json(SETTINGS) == DEFAULTS
 
 
 async def test_only_an_administrator_changes_settings_and_tenants_have_their_own(

@@ -20,7 +20,7 @@ from tests.running_installation import RunningInstallation
 
 MAKER_GLN, WORKSHOP_GLN = "GLN:9521234000006", "GLN:9521234000013"
 GTIN = "09521234000013"
-SERIAL = f"L{clock.new_id().hex[:12]}"  # others have batteries of this GTIN in the same service
+SERIAL = f"L{clock.new_id().hex[-12:]}"  # others have batteries of this GTIN in the same service
 ADDRESS = f"/01/{GTIN}/21/{SERIAL}"
 READINGS = {7: "7.5", 3: "3.5", 9: "9.5", 1: "1.5", 10: "10.5", 2: "2.5", 8: "8.5", 4: "4.5", 6: "6.5", 5: "5.5"}
 

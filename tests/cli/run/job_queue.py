@@ -22,7 +22,7 @@ class JobQueue:
     """A tenant of its own, and the jobs a test wants it to have."""
 
     def __init__(self, installation: Installation) -> None:
-        self.slug = f"queue-{clock.new_id().hex[:12]}"
+        self.slug = f"queue-{clock.new_id().hex[-12:]}"
         self.bpc = installation.bpc
         self.tenant = UUID(self.bpc.run_ok("tenant", "create", self.slug, "--json").json()["tenant_id"])
         self._address = installation.server.address("bpc")

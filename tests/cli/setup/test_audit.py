@@ -74,7 +74,7 @@ def checkpoint(untouched_history: History, tmp_path_factory: pytest.TempPathFact
 
 
 def _write_history(installation: Installation) -> History:
-    slug = f"history-{clock.new_id().hex[:8]}"
+    slug = f"history-{clock.new_id().hex[-8:]}"
 
     async def write() -> TenantId:
         database = await open_database(installation.server.address("bpc"), pool_size=1)

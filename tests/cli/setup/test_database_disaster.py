@@ -83,7 +83,7 @@ def other_data_dir(run_folder: Path) -> Iterator[Path]:
 @pytest.fixture
 def two_databases(installation: Installation) -> Iterator[tuple[str, str]]:
     """The names of two that are empty: one to lose, and one for what comes back."""
-    name = f"lost_{clock.new_id().hex[:8]}"
+    name = f"lost_{clock.new_id().hex[-8:]}"
     names = name, f"{name}_again"
     try:
         for database_name in names:

@@ -32,7 +32,7 @@ ZERO = {
 @pytest.fixture
 def slug(installation: Installation) -> str:
     """A tenant of long ago, with one chain that goes on today."""
-    slug = f"old-{clock.new_id().hex[:8]}"
+    slug = f"old-{clock.new_id().hex[-8:]}"
     asyncio.run(_make_old_data(installation, slug))
     return slug
 

@@ -1,4 +1,6 @@
-"""`bpc grants` against a real `bpc up`."""
+"""`bpc grants`, `bpc granted` and `bpc tenants branding` against a real `bpc up`."""
+
+from pathlib import Path
 
 import pytest
 
@@ -39,3 +41,38 @@ def test_a_grant_needs_one_scope_and_requests_are_empty_at_first(bpc: Program) -
     assert "use one of --model, --battery and --all" in without.err
     assert "they are interest and authority" in audience.err
     assert bpc.run_ok("grants", "requests", "--json").json() == []
+
+
+def test_a_grantee_reads_its_code_from_a_file_accepts_the_terms_and_is_told_what_is_not_there(
+    bpc: Program, tmp_path: Path
+) -> None:
+    granted = bpc.run("grants", "create", "Example Recycling", "--audience", "interest", "--all")
+    code = next(line.split()[1] for line in granted.out.splitlines() if line.startswith("code"))
+    file = tmp_path / "code.txt"
+    file.write_text(f"{code}\n")
+    nobody = "00000000-0000-4000-8000-000000000000"
+
+    without = bpc.run("granted", "show")
+    shown = bpc.run_ok("granted", "show", "--code-file", str(file))
+    accepted = bpc.run_ok("granted", "accept-terms", "--code-file", str(file), "--json")
+    missing = bpc.run("granted", "fetch", nobody, "--code-file", str(file))
+
+    assert (without.code, "name its file with --code-file" in without.err) == (1, True)
+    assert shown.out.startswith("Example Recycling: the view `interest`, scope ALL, until ")
+    assert "terms (accept them with `bpc granted accept-terms`): " in shown.out
+    assert accepted.json()["terms_accepted_at"] is not None
+    assert (missing.code, missing.err.startswith("NOT_FOUND")) == (1, True), missing.err
+
+
+def test_a_tenant_says_how_its_pages_look_and_what_people_get(bpc: Program, tmp_path: Path) -> None:
+    file = tmp_path / "logo.svg"
+    file.write_text("<svg/>")
+
+    changed = bpc.run_ok("tenants", "branding", "--name", "ACME Batteries", "--palette", "copper")
+    refused = bpc.run("tenants", "branding", "--logo", str(file))
+    settings = bpc.run_ok("tenants", "settings", "--bundles-for", "authorities", "--keep-request-words", "90")
+
+    assert changed.out == "name     ACME Batteries\npalette  copper\nlogo     (none)\n"
+    assert "is not a PNG, JPEG or WebP picture" in refused.err
+    assert bpc.run_ok("tenants", "branding").out == changed.out
+    assert "bundles for              AUTHORITIES\nrequest words are kept   90 days\n" in settings.out

@@ -172,8 +172,8 @@ class GrantedView(ResponseBody):
     battery_id: Id | None
     passport_version_id: Id
     audience: AudienceMember
-    view_sha256: Hash = Field(description="The hash of the view that was shown.")
-    form: str = Field(description="`page` or `view`.", examples=["page"])
+    view_sha256: Hash = Field(description="The hash of what was sent: of a page, of the view in it.")
+    form: str = Field(description="`page`, `view`, `pdf` or `bundle`.", examples=["page"])
 
     @classmethod
     def from_event(cls, event: EventRow) -> Self:

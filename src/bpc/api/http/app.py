@@ -40,10 +40,12 @@ from bpc.api.http.openapi import build_openapi
 from bpc.api.http.request_context import Service
 from bpc.api.http.route_index import IndexedRouter
 from bpc.api.http.telemetry import UNKNOWN_PATH, HttpMetrics, RequestSpan, start_request_span
-from bpc.api.pages import access_routes, granted_routes
+from bpc.api.pages import access_routes, branding_routes, granted_routes
 from bpc.api.pages import resolver as page_resolver
 from bpc.api.pages import routes as page_routes
 from bpc.api.pages.own_passports import OwnPassports
+from bpc.api.pages.page_settings import PageSettingsCache
+from bpc.api.pages.printed_passports import PrintedPassports
 from bpc.api.pages.public_site import HostMiddleware, PublicHosts, find_own_url
 from bpc.api.pages.public_versions import PublicVersions
 from bpc.api.routes import (
@@ -273,6 +275,7 @@ FAMILIES: Final = (
     actors_and_keys.api_key_routes,
     policies.routes,
     gate.setting_routes,
+    branding_routes.routes,
     approval_routes.routes,
     approval_routes.four_eyes_routes,
     view_grant_routes.request_routes,
@@ -325,6 +328,8 @@ def create_app(service: Service | None = None) -> FastAPI:
         app.state.installation = InstallationMetrics(service, app.state.readiness)
         app.state.public_keys = PublishedKeys()
         app.state.public_versions = PublicVersions()
+        app.state.page_settings = PageSettingsCache()
+        app.state.printed_passports = PrintedPassports()
         app.state.own_passports = OwnPassports(app.state.public_versions)
         app.state.public_hosts = PublicHosts(service.database)
     app.add_exception_handler(Refusal, _answer_refusal)

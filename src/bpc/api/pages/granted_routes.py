@@ -3,12 +3,15 @@
 GET  /v1/granted                          what the grant says
 POST /v1/granted:accept-terms             accept its terms, which comes before the first read
 GET  /v1/granted/passports/{id}/view      the view of a passport or a battery; each read goes on record
+GET  /v1/granted/passports/{id}/pdf       the same for people
+GET  /v1/granted/passports/{id}/bundle    all that a passport was made of, where its issuer opened bundles to grantees
 POST /v1/granted:delegate                 hand on a part of it, if it says so
 """
 
-from typing import Annotated
+import asyncio
+from typing import Annotated, Final, Literal
 
-from fastapi import Depends
+from fastapi import Depends, Query
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,12 +22,24 @@ from bpc.api.http.models import TIME_FORMS, Id, IdOf, Moment, RequestBody, Respo
 from bpc.api.http.request_context import Service
 from bpc.api.http.routing import RouteFamily
 from bpc.api.pages.granted_versions import load_granted, record_shown
-from bpc.core.formats.ids import BatteryId, PassportId, ViewGrantId
+from bpc.api.pages.page_settings import BundleNotOpen, load_bundle_for
+from bpc.api.pages.printed_passports import print_passport
+from bpc.core.formats.ids import BatteryId, PassportId, PassportVersionId, ViewGrantId
 from bpc.core.view_grants import GrantAudience, GrantBounds, GrantScope
+from bpc.printing.web_page import choose_page_language
 from bpc.storage.access import view_grants
 from bpc.storage.access.view_grants import ViewGrantRow
 
 routes = RouteFamily("Granted views")
+
+PDF: Final = "application/pdf"
+ZIP: Final = "application/zip"
+Lang = Annotated[
+    Literal["en", "de", "fr", "es", "it", "pl"] | None, Query(description="The language of the PDF; English without.")
+]
+OlderVersion = Annotated[
+    IdOf[PassportVersionId] | None, Query(description="A version that was in force; without it, the one that is.")
+]
 
 
 class OwnGrant(ResponseBody):
@@ -79,15 +94,58 @@ async def accept_grant_terms(request: Request, grantee: CurrentGrantee, response
 
 
 @routes.granted("/v1/granted/passports/{passport_id}/view", media_type=JSON)
-async def get_granted_view(request: Request, passport_id: Id, grantee: CurrentGrantee) -> Response:
+async def get_granted_view(
+    request: Request, passport_id: Id, grantee: CurrentGrantee, version: OlderVersion = None
+) -> Response:
     """Get what the grantee may see of a passport, or of a battery with this id, as canonical JSON.
 
     It is a BPC-VIEW-1, or a BPC-ITEM-VIEW-1 of a battery, which `bpc verify` checks. The read is recorded before the
     answer is sent, and the issuer sees it.
     """
-    granted_passport = await load_granted(request, grantee, passport_id, "en")
+    granted_passport = await load_granted(request, grantee, passport_id, "en", version)
     await record_shown(request, grantee, granted_passport, "view")
     return Response(granted_passport.view, media_type=JSON, headers=NO_STORE)
+
+
+@routes.granted("/v1/granted/passports/{passport_id}/pdf", media_type=PDF)
+async def get_granted_print(
+    request: Request, passport_id: Id, grantee: CurrentGrantee, version: OlderVersion = None, lang: Lang = None
+) -> Response:
+    """Get the same as a PDF. The read is recorded before the answer is sent."""
+    language = choose_page_language(lang, ())
+    granted_passport = await load_granted(request, grantee, passport_id, language, version)
+    service: Service = request.app.state.service
+    passport = granted_passport.passport
+    async with service.heavy_slots.take(grantee.tenant_id):
+        content = await asyncio.to_thread(
+            print_passport, passport.version.passport, language, passport.catalogue, passport.row.revoked_at
+        )
+    await record_shown(request, grantee, granted_passport, "pdf", content)
+    return Response(content, media_type=PDF, headers=NO_STORE)
+
+
+@routes.granted("/v1/granted/passports/{passport_id}/bundle", media_type=ZIP)
+async def get_granted_bundle(
+    request: Request, passport_id: Id, grantee: CurrentGrantee, version: OlderVersion = None
+) -> Response:
+    """Get the bundle of a model's passport, if its issuer opened bundles to grantees of this audience.
+
+    It holds all that the passport was made of, more than the audience of the grant sees. The read is recorded first.
+    """
+    granted_passport = await load_granted(request, grantee, passport_id, "en", version)
+    service: Service = request.app.state.service
+    if granted_passport.subject.battery_id is not None:
+        raise BundleNotOpen
+    content = await load_bundle_for(
+        service,
+        grantee.tenant_id,
+        granted_passport.subject.passport_id,
+        granted_passport.version_id,
+        grantee.grant.audience,
+        slots=service.heavy_slots,
+    )
+    await record_shown(request, grantee, granted_passport, "bundle", content)
+    return Response(content, media_type=ZIP, headers=NO_STORE)
 
 
 @routes.granted("/v1/granted:delegate", method="POST", status=201)

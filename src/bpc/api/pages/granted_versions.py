@@ -65,13 +65,15 @@ class GrantedPassport:
     battery: BatteryOnPage | None
 
 
-async def find_addressed(request: Request, address_id: UUID, language: str) -> AddressedPassport:
-    """The passport or battery with this id, if it is public and its page has something restricted."""
+async def find_addressed(
+    request: Request, address_id: UUID, language: str, version: PassportVersionId | None = None
+) -> AddressedPassport:
+    """The passport or battery with this id, if it is public. A `version` is one of the passport of a model."""
     service: Service = request.app.state.service
     site_tenant = find_site(request).tenant
     loaded_versions: PublicVersions = request.app.state.public_versions
     passport_id = PassportId(address_id)
-    passport = await loaded_versions.load(service, passport_id, None, language, only_tenant=site_tenant)
+    passport = await loaded_versions.load(service, passport_id, version, language, only_tenant=site_tenant)
     if passport is not None:
         return AddressedPassport(passport=passport, subject=GrantSubject(passport_id=passport_id), item=None)
     async with service.database.plain() as conn:
@@ -85,28 +87,35 @@ async def find_addressed(request: Request, address_id: UUID, language: str) -> A
     return AddressedPassport(passport=passport, subject=subject, item=item)
 
 
-async def load_granted(request: Request, grantee: Grantee, address_id: UUID, language: str) -> GrantedPassport:
-    """What the grantee sees at an address. Raises unless the grant is about it and its terms were accepted."""
-    label_target = await find_addressed(request, address_id, language)
+async def load_granted(
+    request: Request, grantee: Grantee, address_id: UUID, language: str, version: PassportVersionId | None = None
+) -> GrantedPassport:
+    """What the grantee sees at an address, of the newest version or of an older one that was public.
+
+    Raises unless the grant is about it and its terms were accepted.
+    """
+    label_target = await find_addressed(request, address_id, language, version)
     if await _find_tenant(request, label_target) != grantee.tenant_id:
         raise OutOfScope
     require_covered(grantee, label_target.subject)
     try:
         if label_target.item is None:
             return await _load_model(request, grantee, label_target)
-        return await _load_battery(request, grantee, label_target, language)
+        return await _load_battery(request, grantee, label_target, language, version)
     except ViewImpossible:
         raise NothingGranted from None
 
 
-async def record_shown(request: Request, grantee: Grantee, granted_passport: GrantedPassport, form: str) -> None:
-    """Put the read on record. What it returns from may be sent."""
+async def record_shown(
+    request: Request, grantee: Grantee, granted_passport: GrantedPassport, form: str, content: bytes | None = None
+) -> None:
+    """Put the read on record, with the hash of the view or of other `content`. What it returns from may be sent."""
     service: Service = request.app.state.service
     read = GrantedRead(
         subject=granted_passport.subject,
         passport_version_id=granted_passport.version_id,
         audience=grantee.grant.audience,
-        view_sha256=to_hex(sha256(granted_passport.view)),
+        view_sha256=to_hex(sha256(granted_passport.view if content is None else content)),
         form=form,
     )
     async with service.database.tenant(grantee.tenant_id) as conn:
@@ -135,7 +144,11 @@ async def _load_model(request: Request, grantee: Grantee, label_target: Addresse
 
 
 async def _load_battery(
-    request: Request, grantee: Grantee, label_target: AddressedPassport, language: str
+    request: Request,
+    grantee: Grantee,
+    label_target: AddressedPassport,
+    language: str,
+    version_id: PassportVersionId | None,
 ) -> GrantedPassport:
     """The battery's passport, below the version of its model that it pins."""
     service: Service = request.app.state.service
@@ -143,10 +156,12 @@ async def _load_battery(
     if battery_id is None:
         raise NothingGranted
     async with service.database.tenant(tenant) as conn:
-        rows = await versions.list_versions(conn, tenant, battery_id, limit=1)
-    if not rows:
+        rows = await versions.list_versions(conn, tenant, battery_id)
+    if not rows and version_id is None:
         return await _load_model(request, grantee, label_target)
-    version = rows[0]
+    version = next((row for row in rows if version_id in {None, row.passport_version_id}), None)
+    if version is None:
+        raise NothingGranted
     loaded_versions: PublicVersions = request.app.state.public_versions
     pinned_passport = await loaded_versions.load(
         service, label_target.subject.passport_id, version.model_version_id, language, only_tenant=tenant

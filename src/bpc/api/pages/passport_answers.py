@@ -20,6 +20,7 @@ from bpc.api.pages.negotiation import (
     read_accepted_languages,
 )
 from bpc.api.pages.own_passports import OwnPassport
+from bpc.api.pages.page_settings import PageSettingsCache, describe_brand
 from bpc.api.pages.public_site import FOR_SECONDS, HTML_HEADERS, OPEN_TO_ALL, PublicSite
 from bpc.api.pages.public_versions import STATES, RequestedPassport
 from bpc.core.catalogue.number_format import Language
@@ -28,6 +29,7 @@ from bpc.core.exports.page_state import BatteryOnPage, OwnVersion, PageState, Ve
 from bpc.core.exports.public_page import build_page
 from bpc.core.formats.hashes import to_hex
 from bpc.core.status.statements import read_statement
+from bpc.core.view_grants import may_have_bundle
 from bpc.printing.catalogues import load_wording
 from bpc.printing.web_page import PAGE_LANGUAGES, PageLinks, choose_page_language, render_passport
 
@@ -55,6 +57,7 @@ async def answer_passport(
             address=battery.address,
             view=f"{battery.address}/v/{own.row.passport_version_id}/view.json",
             linkset=f"{battery.address}?linkType=linkset",
+            print=f"{battery.address}/v/{own.row.passport_version_id}/passport.pdf",
         )
     beside = make_link_headers(links.linkset)
     if form == "html":
@@ -87,6 +90,8 @@ def make_links(site: PublicSite, passport: RequestedPassport, battery: BatteryOn
         verify="/verify",
         assets=ASSETS_PATH,
         access=f"{address if battery is None else battery.address}/access",
+        print=f"{files}/passport.pdf",
+        bundle=f"{files}/bundle.zip",
     )
 
 
@@ -132,6 +137,8 @@ async def build_passport_page(
     page_passport = version.passport if own is None else own.disclose(version)
     if battery is not None and own is not None:
         battery = replace(battery, own=_describe_own(own))
+    settings_of_pages: PageSettingsCache = request.app.state.page_settings
+    settings = await settings_of_pages.load(request.app.state.service, version.passport.receipt.tenant_id)
     state = PageState(
         state=_find_state(passport, own),
         issuer=passport.issuer,
@@ -148,6 +155,9 @@ async def build_passport_page(
         origins=version.origins if own is None else own.select_origins(version),
         completeness=version.completeness if own is None else version.completeness.add_fields(page_passport),
         before=passport.before,
+        brand=describe_brand(settings, make_links(site, passport).view.rpartition("/")[0]),
+        has_bundle=own is None and may_have_bundle(settings.bundles_for, None),
+        has_print=True,
     )
     catalogues = () if passport.catalogue is None else (passport.catalogue,)
     return build_page(page_passport, load_wording(language, catalogues), state)

@@ -21,9 +21,16 @@ from bpc.api.http.etag import IfNoneMatch, serve_bytes
 from bpc.api.http.models import IdOf
 from bpc.api.http.request_context import Service
 from bpc.api.http.routing import RouteFamily
-from bpc.api.pages.battery_answers import PassportNotPublic, answer_battery, answer_own_passport, load_own_passport
+from bpc.api.pages.battery_answers import (
+    PassportNotPublic,
+    answer_battery,
+    answer_own_passport,
+    load_model_passport,
+    load_own_passport,
+)
 from bpc.api.pages.negotiation import LINK_TYPES, MEDIA_TYPES, choose_form, require_form
 from bpc.api.pages.own_passports import OwnPassport
+from bpc.api.pages.page_settings import load_logo, load_open_bundle
 from bpc.api.pages.passport_answers import (
     ASSETS_PATH,
     KEYS_PATH,
@@ -33,8 +40,10 @@ from bpc.api.pages.passport_answers import (
     load_keys,
     serve_html,
 )
+from bpc.api.pages.printed_passports import PrintedPassports, PrintKey
 from bpc.api.pages.public_site import FOR_EVER, FOR_SECONDS, METHOD_HEADERS, OPEN_TO_ALL, PublicSite, find_site
 from bpc.api.pages.public_versions import PublicVersions, RequestedPassport, get_end_of_day
+from bpc.core.catalogue.number_format import Language
 from bpc.core.errors import NotFound
 from bpc.core.formats.ids import PassportId, PassportVersionId
 from bpc.printing.web_page import PageLinks, find_asset, render_verifier
@@ -43,7 +52,7 @@ from bpc.storage.passports.public_passports import PublicItem
 
 routes = RouteFamily("Public pages")
 
-PassportFile = Literal["view.json", "passport.jsonld", "passport.tlog-proof"]
+PassportFile = Literal["view.json", "passport.jsonld", "passport.tlog-proof", "passport.pdf", "bundle.zip", "logo.png"]
 Lang = Annotated[
     Literal["en", "de", "fr", "es", "it", "pl"] | None,
     Query(description="The language of the page; without it, the first of `Accept-Language` that there is."),
@@ -105,17 +114,36 @@ async def get_public_file(
     passport_id: IdOf[PassportId],
     passport_version_id: IdOf[PassportVersionId],
     file: PassportFile,
+    lang: Lang = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Get a file of a version: its public view, its JSON-LD or its proof of logging. It never changes."""
-    passport = await _find(request, passport_id, passport_version_id, "en")
+    """Get a file of a version: its public view, JSON-LD, proof of logging or a print; the bundle, if it is open to all.
+
+    View, JSON-LD and proof never change. The logo is that of its tenant.
+    """
+    language = choose_language(request, lang)
+    passport = await _find(request, passport_id, passport_version_id, language)
+    if file == "logo.png":
+        logo = await load_logo(request, passport_id, find_site(request).tenant)
+        return serve_bytes(logo, "image/png", if_none_match, cache=FOR_SECONDS)
+    if file == "bundle.zip":
+        content = await load_open_bundle(request, passport_id, passport_version_id, find_site(request).tenant)
+        return serve_bytes(content, "application/zip", if_none_match, cache=FOR_SECONDS, headers_beside=OPEN_TO_ALL)
     if passport is None:
-        own = await _load_own(request, await _load_battery(request, passport_id), passport_version_id)
+        battery = await _load_battery(request, passport_id)
+        own = await _load_own(request, battery, passport_version_id)
+        if file == "passport.pdf":
+            model = await load_model_passport(request, battery, language, own.row.model_version_id)
+            if model is None:
+                raise PassportNotPublic
+            return await _answer_print(request, model, own, language, if_none_match)
         if file != "view.json":
             raise NotFound("a battery has this file at its model", fix="ask for it at the address of the model")
         return serve_bytes(own.view, MEDIA_TYPES["view"], if_none_match, cache=FOR_EVER, headers_beside=OPEN_TO_ALL)
+    if file == "passport.pdf":
+        return await _answer_print(request, passport, None, language, if_none_match)
     version = passport.version
-    content, media_type = {
+    stored, media_type = {
         "view.json": (version.view, MEDIA_TYPES["view"]),
         "passport.jsonld": (version.json_ld, MEDIA_TYPES["json_ld"]),
         "passport.tlog-proof": (
@@ -123,9 +151,9 @@ async def get_public_file(
             "text/plain; charset=utf-8",
         ),
     }[file]
-    if content is None:
+    if stored is None:
         raise NotFound(f"this version has no {file} yet", fix="ask again in a few seconds")
-    return serve_bytes(content, media_type, if_none_match, cache=FOR_EVER, headers_beside=OPEN_TO_ALL)
+    return serve_bytes(stored, media_type, if_none_match, cache=FOR_EVER, headers_beside=OPEN_TO_ALL)
 
 
 @routes.open("/p/{passport_id}", method="OPTIONS", include_in_schema=False, status=204)
@@ -164,6 +192,23 @@ async def _find(
     service: Service = request.app.state.service
     tenant = find_site(request).tenant
     return await versions.load(service, passport_id, version, language, only_tenant=tenant, with_before=with_before)
+
+
+async def _answer_print(
+    request: Request,
+    passport: RequestedPassport,
+    own: OwnPassport | None,
+    language: Language,
+    if_none_match: str | None,
+) -> Response:
+    """The passport as a PDF. What became of it may change, so it is kept for seconds."""
+    prints: PrintedPassports = request.app.state.printed_passports
+    shown, version, revoked_at = passport.version.passport, passport.row.passport_version_id, passport.row.revoked_at
+    if own is not None:
+        shown, version, revoked_at = own.disclose(passport.version), own.row.passport_version_id, None
+    key = PrintKey(version, language, shown.waived, revoked_at)
+    content = await prints.print(key, shown, passport.catalogue)
+    return serve_bytes(content, "application/pdf", if_none_match, cache=FOR_SECONDS, headers_beside=OPEN_TO_ALL)
 
 
 async def _load_battery(request: Request, battery_id: UUID) -> PublicItem:

@@ -12,6 +12,7 @@ from bpc.api.http.routing import RouteFamily
 from bpc.core.formats.ids import PassportVersionId
 from bpc.core.passport.gate import ActivationBlocker, EntryName
 from bpc.core.policies import Resource
+from bpc.core.view_grants import BundleReaders
 from bpc.pipeline.gate import EntrySource, load_compliance, waive
 from bpc.storage import overview
 from bpc.storage.access import storage_quota, tenant_settings
@@ -149,12 +150,23 @@ class TenantSettings(ResponseBody):
         description="The percentage of branches that the tests of rules must reach before the rules are published.",
         examples=[80],
     )
+    bundles_for: BundleReaders = Field(
+        description="Who may have bundles of public versions, which hold all that a passport was made of: NOBODY, "
+        "AUTHORITIES and GRANTEES under a grant, or EVERYBODY."
+    )
+    request_words_days: int = Field(
+        description="How many days after its decision the words of a request to see more are kept.", examples=[365]
+    )
 
 
 class TenantSettingChanges(RequestBody):
     activation_blocked_by: ActivationBlocker = Field("FAIL", description="Left out, it stays as it is.")
     minimum_branch_coverage_pct: int = Field(
         80, strict=True, ge=0, le=100, description="Left out, it stays as it is.", examples=[80]
+    )
+    bundles_for: BundleReaders = Field("NOBODY", description="Left out, it stays as it is.")
+    request_words_days: int = Field(
+        365, strict=True, ge=1, le=3650, description="Left out, it stays as it is.", examples=[365]
     )
 
 

@@ -9,11 +9,13 @@ import typer
 from bpc.cli.support.arguments import command_group
 from bpc.cli.support.output import AsJson, escape_controls, print_result, read_bytes, replace_file
 from bpc.core.audit.signing import read_key_set
+from bpc.core.branding import Branding, Palette, require_brand_name
 from bpc.core.errors import Invalid
 from bpc.core.passport.bundle import read_bundle
 from bpc.core.passport.receipt import read_receipt
 from bpc.core.status.status_list import read_status_list
 from bpc.core.tlog.policy import parse_policy
+from bpc.printing.logo import draw_logo
 from bpc.printing.web_page.static_twin import build_static_pages
 from bpc.runtime import clock
 
@@ -45,6 +47,11 @@ def export_page(
         typer.Option(
             "--status", metavar="FILE", help="Signed status list; the page says `in force` while it is valid."
         ),
+    ] = None,
+    brand: Annotated[str, typer.Option("--brand", metavar="NAME", help="What stands above the verdict.")] = "",
+    palette: Annotated[Palette, typer.Option("--palette", help="The colour of headings and links.")] = "standard",
+    logo: Annotated[
+        Path | None, typer.Option("--logo", metavar="FILE", help="A PNG, JPEG or WebP, which is drawn anew.")
     ] = None,
     *,
     as_json: AsJson = False,
@@ -80,6 +87,8 @@ def export_page(
         keys=None if key_bytes is None else json.loads(key_bytes),
         policy=None if policy_bytes is None else policy_bytes.decode(),
         status_list=status_list,
+        brand=Branding(name=require_brand_name(brand) if brand else None, palette=palette),
+        logo=None if logo is None else draw_logo(logo.read_bytes()),
     )
     out.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():

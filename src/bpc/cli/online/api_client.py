@@ -23,11 +23,18 @@ START_HINT: Final = "start it with `bpc up`, or set its address with --url or BP
 
 @asynccontextmanager
 async def open_api(url: str | None, *, as_json: bool) -> AsyncIterator[Client]:
-    """Yield a client; print a refusal of the API, its code first, and end the command."""
+    """Yield a client with the API key; print a refusal of the API, its code first, and end the command."""
     service = locate_service(url)
+    async with end_refusals(_make_client(service), service.url, as_json=as_json) as client:
+        yield client
+
+
+@asynccontextmanager
+async def end_refusals(client: Client, url: str, *, as_json: bool) -> AsyncIterator[Client]:
+    """Open a client; print a refusal of the API, its code first, and end the command."""
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # the command itself says what it does
     try:
-        async with _make_client(service) as client:
+        async with client:
             yield client
     except ApiError as api_error:
         details = dict(api_error.details)
@@ -46,7 +53,7 @@ async def open_api(url: str | None, *, as_json: bool) -> AsyncIterator[Client]:
         print_refusal(code, str(failure), None, {"job_id": failure.job_id, "status": failure.status}, as_json=as_json)
         raise typer.Exit(REFUSED) from None
     except Unreachable as outage:
-        print_refusal("UNREACHABLE", str(outage), START_HINT, {"url": service.url}, as_json=as_json)
+        print_refusal("UNREACHABLE", str(outage), START_HINT, {"url": url}, as_json=as_json)
         raise typer.Exit(UNAVAILABLE) from None
     except WaitTimeout as late:
         print_refusal("JOB_TIMEOUT", str(late), "the job may still finish; see `bpc jobs`", {}, as_json=as_json)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bpc.cli.online.tenant_settings import change_settings
+from bpc.cli.online.tenant_settings import change_branding, change_settings
 from bpc.cli.setup.tenant_archive import export_archive, import_archive
 from bpc.cli.setup.tenant_replica import follow, replicate
 from bpc.cli.setup.tenant_storage import show_storage
@@ -110,6 +110,7 @@ async def reactivate(slug: SlugArgument, as_json: AsJson = False) -> None:
 
 
 tenant_app.command("settings")(change_settings)
+tenant_app.command("branding")(change_branding)
 tenant_app.command("storage")(show_storage)
 tenant_app.command("export")(export_archive)
 tenant_app.command("import")(import_archive)

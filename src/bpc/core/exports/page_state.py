@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from bpc.core.branding import Palette
 from bpc.core.exports.disclosure import DisclosedPassport
 from bpc.core.exports.field_origins import FieldOrigin
 from bpc.core.exports.page_completeness import Completeness
@@ -45,6 +46,15 @@ class BatteryOnPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PageBrand:
+    """What stands in the bar above the verdict. `logo` is where the picture is."""
+
+    name: str = ""
+    palette: Palette = "standard"
+    logo: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PageState:
     """What a page shows that is not part of the signed passport.
 
@@ -68,3 +78,6 @@ class PageState:
     origins: Mapping[str, FieldOrigin] = field(default_factory=dict)
     completeness: Completeness | None = None
     before: DisclosedPassport | None = None
+    brand: PageBrand = PageBrand()
+    has_bundle: bool = False
+    has_print: bool = False

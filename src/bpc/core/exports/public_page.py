@@ -114,6 +114,9 @@ class _PageBuilder:
             "model_address": "" if state.battery is None else state.battery.model_address,
             "takes_days": state.exported_day is None,
             "has_log_proof": state.log_proof is not None,
+            "has_bundle": state.has_bundle,
+            "has_print": state.has_print,
+            "brand": {"name": state.brand.name, "palette": state.brand.palette, "logo": state.brand.logo},
         }
 
     def _select_rows(self, points: tuple[int, ...]) -> list[Mapping[str, Any]]:

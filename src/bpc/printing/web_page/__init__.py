@@ -62,6 +62,8 @@ class PageLinks(NamedTuple):
     verify: str
     assets: str
     access: str = ""  # where to ask to see more, or to use a code; a static copy has no such place
+    print: str = ""
+    bundle: str = ""
 
 
 @cache
@@ -145,7 +147,8 @@ def _render(
         .get_template(template)
         .render(
             page=page,
-            brand=page["sheet_words"]["passport"],
+            passport_word=page["sheet_words"]["passport"],
+            brand=page.get("brand", {"name": "", "palette": "standard", "logo": ""}),
             links={**links._asdict(), **asset_links},
             languages=[(code, PAGE_LANGUAGES[code], href) for code, href in languages.items()],
             evidence=encode_block(evidence),

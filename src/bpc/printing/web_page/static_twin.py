@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from bpc.core.audit.signing import PinnedKey, key_to_json
+from bpc.core.branding import Branding
 from bpc.core.catalogue.number_format import SOURCE_LANGUAGE, Language
 from bpc.core.exports.disclosure import ViewImpossible, disclose_opened, make_view, open_for_export
 from bpc.core.exports.field_origins import trace_origins
 from bpc.core.exports.field_sources import FieldSources
 from bpc.core.exports.json_ld import export_json_ld
 from bpc.core.exports.page_completeness import count_filled_points
-from bpc.core.exports.page_state import PageState, VersionLine
+from bpc.core.exports.page_state import PageBrand, PageState, VersionLine
 from bpc.core.exports.public_page import build_page
 from bpc.core.formats.canonical_json import Json
 from bpc.core.formats.timestamps import parse_time
@@ -35,6 +36,8 @@ _LINKS: Final = {
     "assets": "",
 }
 STATUS_LIST_FILE: Final = "status-list.json"
+LOGO_FILE: Final = "logo.png"
+NO_BRAND: Final = Branding()
 
 
 def build_static_pages(
@@ -47,10 +50,13 @@ def build_static_pages(
     keys: Json,
     policy: str | None,
     status_list: bytes | None = None,
+    brand: Branding = NO_BRAND,
+    logo: bytes | None = None,
 ) -> Mapping[str, bytes]:
     """The files of a passport's static page by name. Without `keys`, it is checked with its own key.
 
-    `status_list` is a signed list; whoever serves the copy may put a newer one in its place.
+    `status_list` is a signed list; whoever serves the copy may put a newer one in its place. `logo` is a PNG that was
+    drawn anew.
     """
     opened_bundle = open_for_export(bundle)
     passport = disclose_opened(opened_bundle, "public")
@@ -84,6 +90,7 @@ def build_static_pages(
         exported_day=exported_day,
         origins=trace_origins(sources, passport),
         completeness=count_filled_points(opened_bundle, passport, sources),
+        brand=PageBrand(name=brand.name or "", palette=brand.palette, logo="" if logo is None else LOGO_FILE),
     )
     links = PageLinks(address=address, **_LINKS)
     pages = {language: _name_page("index", language) for language in PAGE_LANGUAGES}
@@ -95,6 +102,7 @@ def build_static_pages(
         "keys.json": json.dumps(key_set).encode(),
         LOG_PROOF_ENTRY: log_proof,
         STATUS_LIST_FILE: status_list,
+        LOGO_FILE: logo,
         "linkset.json": _encode_links(address),
         **{asset.name: asset.content for asset in load_assets().values()},
     }

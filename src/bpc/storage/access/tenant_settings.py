@@ -1,4 +1,4 @@
-"""What a tenant decides for itself: which compliance entries block an activation, how well rules must be tested.
+"""What a tenant decides for itself: what blocks an activation, how well rules must be tested, who may have bundles.
 
 A tenant that never changed anything has no row, and the defaults. A change is an event in the chain of the tenant.
 """
@@ -10,20 +10,24 @@ from typing import Any, Final, LiteralString
 from bpc.core.audit.events import Act
 from bpc.core.formats.ids import TenantId
 from bpc.core.passport.gate import ActivationBlocker
+from bpc.core.view_grants import BundleReaders
 from bpc.storage.audit import events
 from bpc.storage.connection import Connection, fetch_rows
 
 SELECT_SETTINGS: Final[LiteralString] = """
-    SELECT activation_blocked_by, minimum_branch_coverage_pct FROM tenant_settings WHERE tenant_id = $1
+    SELECT activation_blocked_by, minimum_branch_coverage_pct, bundles_for, request_words_days
+      FROM tenant_settings WHERE tenant_id = $1
 """
 # Waits for another change of the same tenant, also if neither has a row to lock yet.
 LOCK_SETTINGS: Final[LiteralString] = "SELECT pg_advisory_xact_lock(hashtextextended('settings/' || $1::text, 0))"
 UPSERT_SETTINGS: Final[LiteralString] = """
-    INSERT INTO tenant_settings (tenant_id, activation_blocked_by, minimum_branch_coverage_pct, changed_at, changed_by)
-    VALUES ($1, $2, $3, $4, $5)
+    INSERT INTO tenant_settings (tenant_id, activation_blocked_by, minimum_branch_coverage_pct, bundles_for,
+                                 request_words_days, changed_at, changed_by)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)
     ON CONFLICT (tenant_id) DO UPDATE
        SET activation_blocked_by = EXCLUDED.activation_blocked_by,
            minimum_branch_coverage_pct = EXCLUDED.minimum_branch_coverage_pct,
+           bundles_for = EXCLUDED.bundles_for, request_words_days = EXCLUDED.request_words_days,
            changed_at = EXCLUDED.changed_at, changed_by = EXCLUDED.changed_by
 """
 
@@ -34,6 +38,8 @@ class TenantSettingsRow:
 
     activation_blocked_by: ActivationBlocker = "FAIL"
     minimum_branch_coverage_pct: int = 80
+    bundles_for: BundleReaders = "NOBODY"
+    request_words_days: int = 365
 
 
 async def load_settings(conn: Connection, tenant: TenantId) -> TenantSettingsRow:

@@ -45,6 +45,16 @@ DECIDE: Final[LiteralString] = """
     UPDATE view_requests SET status = $3, decided_by = $4, decided_at = $5, reason = $6
      WHERE tenant_id = $1 AND view_request_id = $2
 """
+# Decided longer ago than the tenant keeps words. A tenant that never changed a setting has no row, and the default.
+SELECT_OLD_WORDS: Final[LiteralString] = """
+    SELECT view_request_id FROM view_requests
+     WHERE tenant_id = $1 AND said IS NOT NULL
+       AND decided_at < $2::timestamptz - make_interval(days => coalesce(
+             (SELECT request_words_days FROM tenant_settings WHERE tenant_id = $1), 365))
+     ORDER BY decided_at, view_request_id
+     LIMIT $3
+       FOR UPDATE
+"""
 REMOVE_WORDS: Final[LiteralString] = """
     UPDATE view_requests SET said = NULL WHERE tenant_id = $1 AND view_request_id = $2
 """
@@ -159,3 +169,13 @@ async def remove_words(conn: Connection, tenant: TenantId, request: ViewRequestI
         await conn.execute(REMOVE_WORDS, tenant, request)
         await events.append_act(conn, act, tenant, "ViewRequest", request, "VIEW_REQUEST_WORDS_REMOVED", {})
     return await get_request(conn, tenant, request)
+
+
+async def remove_old_words(conn: Connection, tenant: TenantId, *, limit: int, act: Act) -> int:
+    """Remove the words of requests that were decided longer ago than the tenant keeps them. Returns how many."""
+    rows = await conn.fetch(SELECT_OLD_WORDS, tenant, act.at, limit)
+    for row in rows:
+        request = ViewRequestId(row["view_request_id"])
+        await conn.execute(REMOVE_WORDS, tenant, request)
+        await events.append_act(conn, act, tenant, "ViewRequest", request, "VIEW_REQUEST_WORDS_REMOVED", {})
+    return len(rows)

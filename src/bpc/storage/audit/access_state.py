@@ -19,7 +19,16 @@ ACCESS_TABLES: Final = (
         owner="tenant_id",
         key=("tenant_id",),
         columns=name_columns(
-            "activation_blocked_by", "minimum_branch_coverage_pct", "four_eyes", "changed_at", "changed_by"
+            "activation_blocked_by",
+            "minimum_branch_coverage_pct",
+            "four_eyes",
+            "bundles_for",
+            "request_words_days",
+            "brand_name",
+            "brand_palette",
+            "changed_at",
+            "changed_by",
+            brand_logo=hash_bytes("brand_logo"),
         ),
     ),
     StateTable(

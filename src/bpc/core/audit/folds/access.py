@@ -11,12 +11,17 @@ DEFAULT_SETTINGS: Final[dict[str, Any]] = {
     "activation_blocked_by": "FAIL",
     "minimum_branch_coverage_pct": 80,
     "four_eyes": [],
+    "bundles_for": "NOBODY",
+    "request_words_days": 365,
+    "brand_name": None,
+    "brand_palette": "standard",
+    "brand_logo": None,
 }
 APPROVAL_VALID_FOR: Final = timedelta(days=7)
 
 
 def fold_tenant(rows: ExpectedRows, event: StateEvent) -> None:
-    """The tenant itself, and its settings."""
+    """The tenant itself, and its settings. Of its logo, events have the hash."""
     key, payload = event.aggregate_id, event.payload
     match event.type:
         case "TENANT_CREATED":
@@ -35,7 +40,7 @@ def fold_tenant(rows: ExpectedRows, event: StateEvent) -> None:
         case "TENANT_SETTINGS_CHANGED":
             if (key,) not in rows.get("tenant_settings"):
                 rows.put("tenant_settings", key, **DEFAULT_SETTINGS)
-            values = {name: change["to"] for name, change in payload.items()}
+            values = {name.removesuffix("_sha256"): change["to"] for name, change in payload.items()}
             rows.change("tenant_settings", key, changed_at=event.at, changed_by=event.actor_id, **values)
         case "RETENTION_PAUSED" | "RETENTION_RESUMED":
             rows.put("jobs.schedule", "retention", paused=event.type == "RETENTION_PAUSED")

@@ -8,6 +8,7 @@ stored once.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from bpc.core.errors import Refusal
@@ -38,18 +39,26 @@ CHARGED: Final = frozenset(
         "split",
     }
 )
+MAX_KEPT_PROGRAMS: Final = 32
 # The node of everything evaluated inside a lambda, where only reads have nodes.
 NO_NODE: Final = -1
+
+
+@lru_cache(maxsize=MAX_KEPT_PROGRAMS)
+def keep_weights(_program: typed.Program) -> dict[int, int]:
+    """The weights of a program's blocks by identity, for all its evaluations. What is kept here keeps the program."""
+    return {}
 
 
 class Meter:
     """Counts steps, and refuses a charge that would exceed `max_steps`."""
 
-    def __init__(self, max_steps: int) -> None:
+    def __init__(self, max_steps: int, weights: dict[int, int] | None = None) -> None:
+        """`weights` are those of the blocks of a program that is kept (`keep_weights`)."""
         self.max_steps = max_steps
         self.steps = 0
         self.field: str | None = None
-        self._weights: dict[int, int] = {}
+        self._weights: dict[int, int] = {} if weights is None else weights
 
     def charge(self, steps: int, span: Span) -> None:
         if self.steps + steps > self.max_steps:

@@ -19,7 +19,15 @@ from typing import Any, Final
 
 from bpc.core.formats.canonical_json import Json
 from bpc.core.language.evaluation import MAX_STEPS, ComplianceEntry, RuleFailure, World
-from bpc.core.language.reference.accounting import NO_NODE, DerivationNode, LoopElement, Meter, NodesTooLarge, NodeTable
+from bpc.core.language.reference.accounting import (
+    NO_NODE,
+    DerivationNode,
+    LoopElement,
+    Meter,
+    NodesTooLarge,
+    NodeTable,
+    keep_weights,
+)
 from bpc.core.language.reference.definitions import ProgramWalker
 from bpc.core.language.reference.expressions import ExpressionWalker
 from bpc.core.language.reference.values import value_to_json
@@ -81,7 +89,7 @@ def derive(
     proof's length as `max_bytes`: larger nodes (`NodesTooLarge`) cannot be equal and are not worth the memory.
     """
     by_path = sorted(program.fields, key=lambda field: field.path)
-    meter, steps = Meter(max_steps), NodeTable(len(by_path) + 1, max_bytes)
+    meter, steps = Meter(max_steps, keep_weights(program)), NodeTable(len(by_path) + 1, max_bytes)
     walker = ProgramWalker if program.language == 1 or by_operator else ExpressionWalker
     walk = walker(program, world, meter, steps)
     for field in program.fields:
