@@ -54,7 +54,7 @@ async def show_version(visit: Visit) -> Response:
     run = version["newest_run"]
     if run is not None:
         run = await visit.api.get(f"{VERSION}/{version_id}/test-runs/{run['run_id']}")
-    unreached = [] if run is None or run["coverage"] is None else run["coverage"]["unreached"]
+    unreached_places = [] if run is None or run["coverage"] is None else run["coverage"]["unreached"]
     package = await visit.api.get(f"/v1/rule-packages/{version['rule_package_id']}")
     return visit.render(
         "rule_versions/version.html.jinja",
@@ -62,8 +62,8 @@ async def show_version(visit: Visit) -> Response:
         package=package,
         version=version,
         run=run,
-        unreached=unreached,
-        workbench=make_workbench(rules, tests, unreached=unreached),
+        unreached=unreached_places,
+        workbench=make_workbench(rules, tests, unreached=unreached_places),
         phrases=translate_phrases(visit),
         statuses=STATUSES,
         job_id=visit.find_id("job"),
