@@ -307,6 +307,15 @@ editor: .node/editor/.ready ## Package the extension for Visual Studio Code, dis
 	@if [ -e .node/editor/.ready ]; then cp -r editors/vscode/. .node/editor && cd .node/editor && \
 		node_modules/.bin/vsce package --allow-missing-repository --out $(CURDIR)/dist/bpc-rules.vsix; fi
 
+.node/console/.ready: editors/console/package-lock.json
+	@mkdir -p .node/console && cp editors/console/package*.json .node/console
+	@echo "== creating .node/console"; cd .node/console && $(NPM) && cp package-lock.json .ready
+
+.PHONY: console-editor
+console-editor: .node/console/.ready ## Build the editor of the console from editors/console (needs npm)
+	@cp -r editors/console/. .node/console && cd .node/console && \
+		node build.mjs $(CURDIR)/src/bpc/api/console/static/editor.js
+
 .PHONY: site
 site: .site/.ready ## Build the documentation's site, dist/site/index.html; a link that leads nowhere fails
 	.site/bin/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --jobs auto \

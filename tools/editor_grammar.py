@@ -1,7 +1,9 @@
-"""Write the TextMate grammar of the rule language from the table of its words: `tools/editor_grammar.py`.
+"""Write what colours rules from the table of their words: the TextMate grammar, and the words of the console's editor.
 
-The grammar colours a file before a language server answers, and in places where none runs. A test compares it with the
-lexer on every rule file of this repository.
+    tools/editor_grammar.py
+
+Both colour a file before a language server answers, and where none runs. Tests compare them with the lexer on every
+rule file of this repository.
 """
 
 import json
@@ -13,6 +15,8 @@ from bpc.core.language.editing.language_words import KEYWORDS
 from bpc.core.language.parsing.lexer import RESERVED
 
 GRAMMAR = Path(__file__).resolve().parent.parent / "editors" / "vscode" / "syntaxes" / "bpc.tmLanguage.json"
+
+CONSOLE_WORDS = GRAMMAR.parents[2] / "console" / "src" / "words.js"
 
 # A word that is not a part of a longer one, nor of a path.
 START, END = r"(?<![A-Za-z0-9_.])", r"(?![A-Za-z0-9_])"
@@ -82,5 +86,23 @@ def format_grammar() -> str:
     return json.dumps(build_grammar(), indent=2, ensure_ascii=False) + "\n"
 
 
+def build_console_words() -> dict[str, Any]:
+    """The words by what they are coloured as. `free` are those that are reserved nowhere."""
+    kinds = {group: "atom" if group == "constant" else "keyword" for group in SCOPES}
+    words = {word: keyword for word, keyword in KEYWORDS.items() if keyword.group in kinds}
+    return {
+        "reserved": {word: kinds[keyword.group] for word, keyword in sorted(words.items()) if word in RESERVED},
+        "free": {word: kinds[keyword.group] for word, keyword in sorted(words.items()) if word not in RESERVED},
+        "types": list_words("type", reserved=False).split("|"),
+        "functions": sorted([*FUNCTIONS, *list_words("literal", reserved=False).split("|")]),
+    }
+
+
+def format_console_words() -> str:
+    words = json.dumps(build_console_words(), indent=2)
+    return f"// Made from the words of the language by tools/editor_grammar.py.\nexport const WORDS = {words};\n"
+
+
 if __name__ == "__main__":
     GRAMMAR.write_text(format_grammar())
+    CONSOLE_WORDS.write_text(format_console_words())

@@ -1,4 +1,4 @@
-"""Write the script of the public page: the verifier (`packages/bpc-verify-js`) and the page's own code in one file.
+"""Write the scripts of the public page and of the console: the verifier (`packages/bpc-verify-js`) and their own code.
 
 One file is one request, and works without a network once it is loaded. Modules are put one behind the other, what they
 import first; their names are different, so nothing needs to be renamed.
@@ -13,6 +13,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 MODULES: Final = ROOT / "packages" / "bpc-verify-js" / "src"
 ASSETS: Final = ROOT / "src" / "bpc" / "printing" / "web_page" / "assets"
 SOURCE: Final = ASSETS.parent / "page_source.js"
+CONSOLE: Final = ROOT / "src" / "bpc" / "api" / "console"
 IMPORT: Final = re.compile(r'^import \{[^}]*\} from "([a-z0-9./-]+)";\n', re.MULTILINE)
 COMMENT: Final = re.compile(r"/\*\*.*?\*/ ?", re.DOTALL)
 LINE_COMMENT: Final = re.compile(r"^ *// .*$", re.MULTILINE)
@@ -36,6 +37,16 @@ def build_rules_script() -> str:
     return _join_parts([*parts.values(), "export { recomputeProof };\n"])
 
 
+def build_console_script() -> str:
+    """The script of the console's proof explorer. The evaluator has a scope of its own: names are used twice."""
+    parts: dict[Path, str] = {}
+    _add_module(MODULES / "anything.js", parts)
+    rules: dict[Path, str] = {}
+    _add_module(MODULES / "rules" / "proof-steps.js", rules)
+    evaluator = ["const { recomputeProof } = (() => {\n", *rules.values(), "return { recomputeProof };\n})();\n"]
+    return _join_parts([*parts.values(), *evaluator, IMPORT.sub("", (CONSOLE / "proof_source.js").read_text())])
+
+
 def _join_parts(parts: Iterable[str]) -> str:
     return FIRST_LINE + re.sub("\n\\s*\n", "\n", LINE_COMMENT.sub("", COMMENT.sub("", "".join(parts))))
 
@@ -53,3 +64,4 @@ def _add_module(file: Path, parts: dict[Path, str]) -> None:
 if __name__ == "__main__":
     (ASSETS / "page.js").write_text(build_script())
     (ASSETS / "rules.js").write_text(build_rules_script())
+    (CONSOLE / "static" / "proof.js").write_text(build_console_script())

@@ -24,7 +24,7 @@ async function start() {
   try {
     await client.start();
   } catch (error) {
-    const install = "pip install 'bpc[lsp]'";
+    const install = "pip install bpc";
     vscode.window.showErrorMessage(
       `The BPC language server did not start: ${error.message}. Install it with ${install}, or set bpc.command.`,
     );

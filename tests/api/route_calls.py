@@ -82,6 +82,7 @@ CALLS: Final[Mapping[tuple[str, str], Call]] = {
     ("GET", "/v1/passport-versions/{passport_version_id}/attachments/{sha256}"): Call(
         path={"sha256": f"={to_hex(sha256(ATTACHED_FILE))}"}
     ),
+    ("GET", "/v1/passport-versions/{passport_version_id}/why"): Call(query={"field": "papers.declaration"}),
     ("GET", "/v1/conflicts"): Call(query={"sku": DISPUTED_SKU}),
     ("POST", "/v1/conflicts:resolve"): Call(
         body={

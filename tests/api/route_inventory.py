@@ -19,6 +19,7 @@ from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 from starlette.routing import BaseRoute
 
+from bpc.api.console.editor_socket import EDITOR_PATH
 from bpc.api.console.page_routes import PageRoute
 from bpc.api.http.app import create_app
 from bpc.api.http.request_context import Service
@@ -61,7 +62,7 @@ PUBLIC: Final[Mapping[tuple[str, str], str]] = {
     ("GET", "/v1/schemas/passport.xsd"): "whoever is handed an export reads it, and has no key",
 }
 # What is no route of ours although it answers, and why.
-OTHERS: Final[Mapping[str, str]] = {}
+OTHERS: Final[Mapping[str, str]] = {EDITOR_PATH: "a WebSocket: tests/api/console/test_editor_socket.py"}
 
 PLACE: Final = re.compile(r"\{([a-z0-9_]+)(?::path)?\}")
 NEW: Final = "new"

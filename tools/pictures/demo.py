@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from bpc.cli.offline.bundles import explain_bundle
 from bpc.core.exports.disclosure import disclose_opened, open_for_export
 from bpc.core.exports.sheet import build_sheet
 from bpc.core.passport.bundle import read_bundle
+from bpc.core.passport.why_bundle import explain_bundle
 from bpc.printing import print_pictures
 from bpc.printing.catalogues import load_wording
 from bpc.printing.drawing import MONO_WIDTH, Drawing

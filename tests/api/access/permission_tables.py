@@ -163,6 +163,7 @@ DECLARED = """
     GET    /v1/passport-versions/{passport_version_id}                      passport:read
     GET    /v1/passport-versions/{passport_version_id}/payload              passport:read
     GET    /v1/passport-versions/{passport_version_id}/proof                passport:read
+    GET    /v1/passport-versions/{passport_version_id}/why                  passport:read
     GET    /v1/passport-versions/{passport_version_id}/receipt              passport:read
     GET    /v1/passport-versions/{passport_version_id}/qr.png               passport:read
     GET    /v1/passport-versions/{passport_version_id}/bundle               passport:bundle
@@ -215,7 +216,9 @@ DECLARED = """
     GET    /v1/jobs/{job_id}/result                                         jobs:read
     POST   /v1/jobs/{job_id}:cancel                                         jobs:admin
     POST   /v1/jobs/{job_id}:retry                                          jobs:admin
+    GET    /v1/jobs/{job_id}/dependencies                                   jobs:read
     GET    /v1/job-types                                                    jobs:read
+    GET    /v1/job-statistics                                               jobs:read
     POST   /v1/schedules                                                    jobs:admin
     GET    /v1/schedules                                                    jobs:read
     GET    /v1/schedules/{schedule_id}                                      jobs:read

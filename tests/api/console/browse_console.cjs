@@ -17,7 +17,7 @@ async function signIn(context, link) {
 
 async function look(context, visit) {
   const page = await context.newPage();
-  const sight = { name: visit.name, complaints: [], foreign: [] };
+  const sight = { name: visit.name, complaints: [], foreign: [], texts: {} };
   page.on("console", (message) => message.type() === "error" && sight.complaints.push(message.text()));
   page.on("pageerror", (error) => sight.complaints.push(error.message));
   page.on("dialog", async (dialog) => { sight.complaints.push(`dialog: ${dialog.message()}`); await dialog.dismiss(); });
@@ -30,8 +30,13 @@ async function look(context, visit) {
   for (const step of visit.steps ?? []) {
     if (step.press) await page.keyboard.press(step.press);
     if (step.type) await page.keyboard.type(step.type);
+    if (step.insert) await page.keyboard.insertText(step.insert);
+    if (step.fill) await page.fill(step.fill[0], step.fill[1]);
     if (step.click) await page.click(step.click);
-    if (step.wait) await page.waitForSelector(step.wait);
+    if (step.hover) await page.hover(step.hover);
+    if (step.open) await page.$$eval(step.open, (all) => all.forEach((each) => each.setAttribute("open", "")));
+    if (step.wait) await page.waitForSelector(step.wait, { timeout: 200000 });
+    if (step.read) sight.texts[step.read] = (await page.locator(step.read).first().innerText()).trim();
   }
   sight.overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   sight.url = page.url();

@@ -1,7 +1,5 @@
 """The console in Chromium: a link signs in, pages are for everybody, and no text becomes code."""
 
-import asyncio
-import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,12 +12,11 @@ from bpc.core.formats.ids import TenantId
 from bpc.storage.database import Database
 from tests.api.conftest import Api
 from tests.api.console.conftest import create_person, write_link
-from tests.browser_tools import require_chromium, require_node_tools, run_node
+from tests.console_browsing import browse
 from tests.measurements import choose_effort
 
 pytestmark = pytest.mark.slow
 
-SCRIPT: Final = Path(__file__).parent / "browse_console.cjs"
 ALL_PAGES: Final = (
     "/console",
     "/console/products",
@@ -27,9 +24,13 @@ ALL_PAGES: Final = (
     "/console/evidence",
     "/console/conflicts",
     "/console/passports",
+    "/console/rules",
     "/console/batteries",
     "/console/runs",
     "/console/jobs",
+    "/console/jobs/statistics",
+    "/console/jobs/schedules",
+    "/console/jobs/workers",
     "/console/approvals",
     "/console/audit",
     "/console/audit/trust",
@@ -76,7 +77,7 @@ async def test_pages_are_for_everybody_and_no_text_becomes_code(
     async with listen(service, "127.0.0.1", 0) as port:
         address = f"http://127.0.0.1:{port}"
         links = [f"{address}/console/sign-in#{write_link(tenant, person)}" for _ in range(3)]
-        sights = await _browse(tmp_path, {"address": address, "sessions": _plan_sessions(links)})
+        sights = await browse(tmp_path, {"address": address, "sessions": _plan_sessions(links)})
 
     assert {sight["name"]: sight["violations"] for sight in sights if sight.get("violations")} == {}
     assert {sight["name"]: sight["overflow"] for sight in sights if sight["overflow"] > 0} == {}
@@ -103,12 +104,3 @@ def _plan_sessions(links: list[str]) -> list[dict[str, Any]]:
         {"name": "palette", "path": "/console", "steps": [*palette, {"wait": "main form.filters"}]}
     )
     return sessions
-
-
-async def _browse(folder: Path, plan: dict[str, Any]) -> list[dict[str, Any]]:
-    file = folder / "plan.json"
-    file.write_text(json.dumps(plan))
-    modules = require_node_tools()
-    output = await asyncio.to_thread(run_node, SCRIPT, require_chromium(), str(file), timeout=300, modules=modules)
-    sights: list[dict[str, Any]] = json.loads(output)
-    return sights

@@ -24,7 +24,7 @@ from math import ceil
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 
 from bpc.api.access.admission import Credential, find_address
 from bpc.api.access.tenant_limits import RateLimited
@@ -111,7 +111,7 @@ async def authenticate(service: Service, conn: Connection, request: Request, key
 async def authenticate_session(
     service: Service,
     conn: Connection,
-    request: Request,
+    request: HTTPConnection,
     secret: SessionSecret,
     now: datetime,
     *,

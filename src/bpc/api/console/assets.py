@@ -16,6 +16,8 @@ FILES: Final = {
     "theme": "theme.js",
     "script": "console.js",
     "htmx": "htmx.min.js",
+    "editor": "editor.js",
+    "proof": "proof.js",
     "icon": "icon.svg",
     "uplot": "uplot.min.js",
     "uplot_style": "uplot.min.css",

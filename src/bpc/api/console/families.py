@@ -17,10 +17,14 @@ from bpc.api.console.pages import (
     evidence,
     gaps,
     home,
+    job_board,
     jobs,
     openid,
     passports,
     products,
+    proofs,
+    rule_versions,
+    rules,
     search,
     sessions,
     sign_in,
@@ -44,9 +48,13 @@ PAGE_FAMILIES: Final[Sequence[PageFamily]] = (
     gaps.pages,
     evidence.pages,
     conflicts.pages,
+    proofs.pages,  # before the passports: `versions` is no id of one
     passports.pages,
     batteries.pages,
     battery_runs.pages,
+    rule_versions.pages,  # before the packages: `versions` is no id of one
+    rules.pages,
+    job_board.pages,  # before the jobs: `schedules` is no id of one
     jobs.pages,
     audit.pages,
     approvals.pages,

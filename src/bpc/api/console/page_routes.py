@@ -83,9 +83,11 @@ class PageRoute(Route):
         permission: str,
         command: str,
         function_name: str,
+        most_bytes: int = MAX_FORM_BYTES,
     ) -> None:
         super().__init__(path, answer, methods=[method], name=f"console.{function_name}", include_in_schema=False)
         self.family, self.kind, self.title, self.permission, self.command = family, kind, title, permission, command
+        self.most_bytes = most_bytes
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         match, child_scope = super().matches(scope)
@@ -109,9 +111,11 @@ class PageFamily:
         """Declare a page. `command` is what does the same at the command line."""
         return self._declare(path, "show", "GET", title=title, permission=permission, command=command)
 
-    def submit(self, path: str, *, permission: str = "") -> Callable[[PageFunction], PageFunction]:
-        """Declare what a form is sent to."""
-        return self._declare(path, "submit", "POST", permission=permission)
+    def submit(
+        self, path: str, *, permission: str = "", most_bytes: int = MAX_FORM_BYTES
+    ) -> Callable[[PageFunction], PageFunction]:
+        """Declare what a form of at most so many bytes is sent to."""
+        return self._declare(path, "submit", "POST", permission=permission, most_bytes=most_bytes)
 
     def open(self, path: str, *, method: str = "GET") -> Callable[[OpenFunction], OpenFunction]:
         """Declare what answers without a session."""
@@ -137,7 +141,15 @@ class PageFamily:
         return declare
 
     def _declare(
-        self, path: str, kind: PageKind, method: str, *, title: str = "", permission: str = "", command: str = ""
+        self,
+        path: str,
+        kind: PageKind,
+        method: str,
+        *,
+        title: str = "",
+        permission: str = "",
+        command: str = "",
+        most_bytes: int = MAX_FORM_BYTES,
     ) -> Callable[[PageFunction], PageFunction]:
         def declare(function: PageFunction) -> PageFunction:
             async def answer(request: Request) -> Response:
@@ -153,6 +165,7 @@ class PageFamily:
                 permission=permission,
                 command=command,
                 function_name=getattr(function, "__name__", ""),
+                most_bytes=most_bytes,
             )
             self.routes.append(route)
             return function
@@ -258,9 +271,10 @@ async def _read_form(request: Request, secret: SessionSecret) -> SentForm:
     """Read a form that a page of this very session sent. Raises `ForeignRequest` for any other."""
     require_same_origin(request)
     service: Service = request.app.state.service
+    route: PageRoute = request.scope["route"]
     content_type = request.headers.get("content-type", "")
     media_type, _ = parse_header(content_type)
-    most = service.settings.upload_max_bytes + FORM_OVERHEAD_BYTES if media_type == MULTIPART else MAX_FORM_BYTES
+    most = service.settings.upload_max_bytes + FORM_OVERHEAD_BYTES if media_type == MULTIPART else route.most_bytes
     content = await _read_bounded(request, most)
     file, fields = None, {}
     if media_type == MULTIPART:

@@ -74,6 +74,7 @@ def _open_templates(language: Language) -> jinja2.Environment:
         "day": lambda text: "" if text is None else format_day(language, str(text)[:10]),
         "moment": lambda text: _format_moment(language, text),
         "short_id": lambda text: str(text)[-8:],  # the beginning is the moment: ids of one minute have it in common
+        "as_line": lambda value: json.dumps(value, ensure_ascii=False),
         "as_json": lambda value: json.dumps(value, ensure_ascii=False, indent=2),
     }
     return environment

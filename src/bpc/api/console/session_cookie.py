@@ -12,7 +12,7 @@ import ipaddress
 from typing import Final
 from urllib.parse import urlsplit
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from bpc.api.http.request_context import Service
@@ -24,6 +24,7 @@ ATTEMPT_COOKIE_NAME: Final = "__Host-bpc-sign-in"
 DEV_COOKIE_PREFIX: Final = "bpc-dev-session-"
 DEV_ATTEMPT_PREFIX: Final = "bpc-dev-sign-in-"
 LOOPBACK_NAME: Final = "localhost"
+SECURE_SCHEMES: Final = ("https", "wss")
 
 
 class ForeignRequest(Refusal):
@@ -48,7 +49,9 @@ class InsecureConsole(Refusal):
         )
 
 
-def find_cookie_name(request: Request, secure_name: str = COOKIE_NAME, dev_prefix: str = DEV_COOKIE_PREFIX) -> str:
+def find_cookie_name(
+    request: HTTPConnection, secure_name: str = COOKIE_NAME, dev_prefix: str = DEV_COOKIE_PREFIX
+) -> str:
     """The name of the cookie for this request. Raises `InsecureConsole` where no session may be."""
     if is_secure(request):
         return secure_name
@@ -58,25 +61,25 @@ def find_cookie_name(request: Request, secure_name: str = COOKIE_NAME, dev_prefi
     return f"{dev_prefix}{request.url.port or 80}"
 
 
-def find_attempt_cookie_name(request: Request) -> str:
+def find_attempt_cookie_name(request: HTTPConnection) -> str:
     """The name of the cookie of a sign-in that is under way."""
     return find_cookie_name(request, ATTEMPT_COOKIE_NAME, DEV_ATTEMPT_PREFIX)
 
 
-def find_own_address(request: Request) -> str:
+def find_own_address(request: HTTPConnection) -> str:
     """Scheme and host of the console, as this browser has them."""
     return f"{'https' if is_secure(request) else 'http'}://{request.headers.get('host', '')}"
 
 
-def is_secure(request: Request) -> bool:
+def is_secure(request: HTTPConnection) -> bool:
     """Whether the browser speaks https, with us or with the proxy in front of us."""
     service: Service = request.app.state.service
     public_url = urlsplit(service.settings.public_url or "")
     behind_proxy = public_url.scheme == "https" and request.url.hostname == public_url.hostname
-    return request.url.scheme == "https" or behind_proxy
+    return request.url.scheme in SECURE_SCHEMES or behind_proxy
 
 
-def read_session_cookie(request: Request) -> SessionSecret | None:
+def read_session_cookie(request: HTTPConnection) -> SessionSecret | None:
     """The session that the request names, if it names one. Whether it exists is checked later."""
     text = request.cookies.get(find_cookie_name(request))
     if not text:
@@ -87,20 +90,20 @@ def read_session_cookie(request: Request) -> SessionSecret | None:
         return None
 
 
-def set_session_cookie(request: Request, response: Response, secret: SessionSecret) -> None:
+def set_session_cookie(request: HTTPConnection, response: Response, secret: SessionSecret) -> None:
     """Hand out the cookie. It has no end of its own: the session has, and the browser forgets it when it closes."""
     response.set_cookie(
         find_cookie_name(request), secret.text, secure=is_secure(request), httponly=True, samesite="lax", path="/"
     )
 
 
-def clear_session_cookie(request: Request, response: Response) -> None:
+def clear_session_cookie(request: HTTPConnection, response: Response) -> None:
     response.delete_cookie(
         find_cookie_name(request), secure=is_secure(request), httponly=True, samesite="lax", path="/"
     )
 
 
-def require_same_origin(request: Request) -> None:
+def require_same_origin(request: HTTPConnection) -> None:
     """Raise `ForeignRequest` unless a page of this very host sent the request. Browsers say so in `Origin`."""
     if request.headers.get("origin", "") != find_own_address(request):
         raise ForeignRequest

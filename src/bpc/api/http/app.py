@@ -24,6 +24,7 @@ from bpc.api.access.client_address import TrustedProxies
 from bpc.api.access.loop_shares import LoopShares, run_metered
 from bpc.api.access.signing_key_routes import PublishedKeys
 from bpc.api.access.tenant_limits import TenantActivity
+from bpc.api.console.editor_socket import EditorSockets
 from bpc.api.console.families import CONSOLE_PATHS, list_console_routes
 from bpc.api.graphql import routes as graphql_routes
 from bpc.api.http.error_responses import (
@@ -107,7 +108,7 @@ class EdgeMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
+            await self._pass_on(scope, receive, send)
             return
         scope.setdefault("state", {})
         method, headers = scope["method"], Headers(scope=scope)
@@ -126,6 +127,21 @@ class EdgeMiddleware:
             finally:
                 span.record_answer(method, _find_route_template(scope), response.status)
                 self._record_request(method, scope, response.status, time.perf_counter() - started_at)
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What is no request: the server's start and end, and a WebSocket, which is measured as requests are."""
+        if scope["type"] != "websocket":
+            await self.app(scope, receive, send)
+            return
+        client = self.proxies.find_client(scope)
+        if client is not None:
+            scope = {**scope, "client": (client, 0)}
+        with bind_correlation_id(_read_correlation_id(Headers(scope=scope))), self.shares.measure() as meter:
+            scope.setdefault("state", {})["meter"] = meter
+            await run_metered(self._open_socket(scope, receive, send), meter)
+
+    async def _open_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, response: "_OutgoingResponse") -> None:
         if _count_head_bytes(scope) > MAX_HEAD_BYTES:
@@ -251,6 +267,7 @@ FAMILIES: Final = (
     artifacts_and_exports.status_routes,
     jobs.routes,
     jobs.type_routes,
+    jobs.figure_routes,
     schedules.routes,
     audit_and_log.routes,
     actors_and_keys.actor_routes,
@@ -302,6 +319,7 @@ def create_app(service: Service | None = None) -> FastAPI:
         # Not `include_router`: it builds every route again at the first request and matches each twice.
         app.router.routes.extend(family.routes)
     app.router.routes.extend(list_console_routes())
+    app.router.routes.append(EditorSockets().make_route())
     app.router.middleware_stack = IndexedRouter(app.router, app.router.middleware_stack)
     app.state.console_paths = CONSOLE_PATHS
     if service is not None:

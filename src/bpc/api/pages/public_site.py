@@ -142,7 +142,7 @@ class HostMiddleware:
         self.own_hosts = LOOPBACK | {self.own_url.hostname or ""}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not scope["path"].startswith(HEALTH_PATHS):
+        if scope["type"] in ("http", "websocket") and not scope["path"].startswith(HEALTH_PATHS):
             try:
                 is_open = await self._admit(scope)
             except Refusal as refusal:

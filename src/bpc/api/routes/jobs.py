@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -35,7 +35,7 @@ from bpc.core.errors import Invalid
 from bpc.core.formats.ids import TenantId
 from bpc.core.policies import Resource
 from bpc.pipeline.sign import SIGN_JOB_TYPE
-from bpc.storage import jobs
+from bpc.storage import job_figures, jobs
 from bpc.storage.connection import Connection
 from bpc.storage.jobs import SUBJECT_KINDS, SubjectKind
 from bpc.storage.passports.product_names import load_product_names
@@ -100,6 +100,10 @@ class Job(ResponseBody):
     scheduled_at: Moment = Field(description="When it may start or be retried.")
     started_at: Moment | None
     finished_at: Moment | None
+    lease_owner: str | None = Field(description="The worker that runs it; null unless it is RUNNING.")
+    lease_expires_at: Moment | None = Field(
+        description="When another worker may take it over, unless its worker renews the lease before."
+    )
     priority: int = Field(description="0 is the most urgent, 3 the least.", examples=[2])
     cancel_requested: bool
     batch_id: Id | None
@@ -281,3 +285,65 @@ async def list_job_types(ctx: Context) -> JobTypeList:
             for spec in ctx.service.jobs.list_types()
         ]
     )
+
+
+figure_routes = RouteFamily("Jobs", resource="Job")
+
+MOST_HOURS: Final = 168
+MOST_DEPENDENCIES: Final = 200
+
+
+class JobHour(ResponseBody):
+    """The jobs that ended in one hour. Times are in seconds; null if no job of the hour ever began."""
+
+    since: Moment = Field(description="The beginning of the hour, in UTC.")
+    succeeded: int = Field(examples=[120])
+    failed: int = Field(examples=[2])
+    cancelled: int = Field(examples=[0])
+    wait_seconds_p50: float | None = Field(description="From creation to the last attempt: the median.", examples=[0.4])
+    wait_seconds_p95: float | None = Field(description="Of 95 in 100 at most.", examples=[2.5])
+    run_seconds_p50: float | None = Field(description="The last attempt: the median.", examples=[0.2])
+    run_seconds_p95: float | None = Field(description="Of 95 in 100 at most.", examples=[1.1])
+
+
+class JobStatistics(ResponseBody):
+    most: int = Field(
+        job_figures.MOST_COUNTED, description="Only so many of the newest jobs are counted.", examples=[50000]
+    )
+    hours: list[JobHour] = Field(description="By time. An hour in which no job ended is left out.")
+
+
+class JobDependency(ResponseBody):
+    """Another job. Its type and status are null once it is no longer kept."""
+
+    job_id: Id = Field(validation_alias="other_id")
+    type: str | None = Field(examples=["PARSE_FACTS"])
+    status: Status | None
+    met: bool = Field(description="True if nothing waits for it any more.")
+
+
+class JobDependencies(ResponseBody):
+    needs: list[JobDependency] = Field(description="Jobs that have to succeed before this one starts.")
+    needed_by: list[JobDependency] = Field(description="Jobs that start after this one has succeeded.")
+
+
+@figure_routes.read("/v1/job-statistics", permission="jobs:read")
+async def get_job_statistics(
+    ctx: Context,
+    hours: Annotated[int, Query(ge=1, le=MOST_HOURS, description="How far to look back.", examples=[24])] = 24,
+) -> JobStatistics:
+    """Get how many jobs ended in each hour, how long they waited and how long they ran."""
+    rows = await job_figures.count_by_hour(ctx.conn, ctx.tenant, since=ctx.act.at - timedelta(hours=hours))
+    return JobStatistics(hours=[JobHour.model_validate(dict(row)) for row in rows])
+
+
+@figure_routes.read("/v1/jobs/{job_id}/dependencies", permission="jobs:read")
+async def list_job_dependencies(ctx: Context, job_id: Id) -> JobDependencies:
+    """List the jobs that a job waits for, and those that wait for it; at most 200 in all."""
+    job = await queries.get_job(ctx.conn, ctx.tenant, job_id)
+    rows = await job_figures.list_dependencies(ctx.conn, ctx.tenant, job.job_id, limit=MOST_DEPENDENCIES)
+    sides = {
+        side: [JobDependency.model_validate(dict(row)) for row in rows if row["direction"] == side]
+        for side in ("needs", "needed_by")
+    }
+    return JobDependencies(**sides)

@@ -8,13 +8,13 @@ answers with one line of JSON.
 
 import asyncio
 import json
+import resource
 import sys
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
 from bpc.cli.support.output import AsJson
-from bpc.core.errors import Invalid
 from bpc.core.language.editing.outline import TestOutcome
 from bpc.core.language.package import PackageTexts, read_package
 from bpc.core.language.testing.run import run_tests
@@ -24,27 +24,31 @@ def serve_language(
     memory_only: Annotated[
         bool, typer.Option("--memory-only", help="Read no file: know only the documents that the editor opens.")
     ] = False,
+    memory_mib: Annotated[
+        int | None, typer.Option("--memory-mib", min=256, help="Use at most so many MiB of memory; then it ends.")
+    ] = None,
     as_json: AsJson = False,  # noqa: ARG001 (a refusal is JSON then; all else is the protocol's)
 ) -> None:
     """Serve an editor: mistakes while you type, completion, hover, definitions, renaming, formatting.
 
     Speaks the Language Server Protocol over standard input and output, so that an editor starts it;
     docs/rules/editor.md says how. It reads rule files of the folder that is open in the editor, and nothing else.
-    Needs the extra `lsp`.
 
     \b
     bpc rules lsp
     """
-    try:
-        from bpc.cli.language_server.server import run_server  # noqa: PLC0415 (needs the extra)
-    except ModuleNotFoundError as missing:
-        if missing.name is None or missing.name.partition(".")[0] not in {"pygls", "lsprotocol", "cattrs"}:
-            raise
-        raise Invalid(
-            f"the language server needs `{missing.name.partition('.')[0]}`, which is not installed",
-            fix="install it: pip install 'bpc[lsp]'",
-        ) from None
+    from bpc.cli.language_server.server import run_server  # noqa: PLC0415 (slow to import)
+
+    if memory_mib is not None:
+        limit_memory(memory_mib)
     run_server(memory_only=memory_only)
+
+
+def limit_memory(mib: int) -> None:
+    """Bound the address space of this process and of what it starts."""
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    size = mib * 1024 * 1024
+    resource.setrlimit(resource.RLIMIT_AS, (size, most))
 
 
 _SEED: Final = 0

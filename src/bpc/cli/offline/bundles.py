@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -17,22 +17,17 @@ from bpc.cli.support.output import (
     read_bytes,
     replace_file,
 )
-from bpc.cli.support.rule_files import RuleInput, read_package_texts, read_rule_input
-from bpc.core.errors import Conflict, Invalid, NotFound
+from bpc.cli.support.rule_files import read_package_texts, read_rule_input
+from bpc.core.errors import Invalid
 from bpc.core.exports.disclosure import AUDIENCE_DESCRIPTIONS, Audience, choose_audience, choose_language, make_view
 from bpc.core.exports.disclosure import ExportFormat as CoreExportFormat
-from bpc.core.formats import canonical_json
-from bpc.core.formats.timestamps import format_time
-from bpc.core.language.checking.requirements import REQUIREMENTS_PATH
 from bpc.core.language.package import read_program
-from bpc.core.language.reference.derive import Explanation, explain, value_to_json
-from bpc.core.language.suggestions import Suggestions
-from bpc.core.language.typed import Program, ProgramField, list_requirements
+from bpc.core.language.reference.derive import Explanation
 from bpc.core.passport.bundle import LOG_PROOF_ENTRY, STATUS_ENTRY, read_bundle
 from bpc.core.passport.compile import read_compile_input
-from bpc.core.passport.payload import get_at_path
 from bpc.core.passport.view_envelope import wrap_view
-from bpc.core.passport.why import Reason, explain_field, explain_findings, list_finding_codes
+from bpc.core.passport.why import Reason, explain_findings
+from bpc.core.passport.why_bundle import explain_bundle, explain_path
 
 ZIP_MAGIC: Final = b"PK"
 
@@ -176,7 +171,9 @@ def print_explanation(
         )
     if rules is not None:
         program = read_program(read_package_texts(rules).rules, name=rules)
-        _, explanation, reason = _explain(program, path, read_rule_input(data), fact_label="fact {} of the input")
+        rule_input = read_rule_input(data)
+        world = rule_input.make_world(program.facts)
+        _, explanation, reason = explain_path(program, path, world, rule_input.facts, fact_label="fact {} of the input")
         _show_reason(explanation, reason, path, picture, as_json=as_json)
     else:
         show_explanation(data, path, picture, as_json=as_json)
@@ -221,55 +218,6 @@ def _print_finding_reasons(reasons: Sequence[Reason], *, as_json: bool) -> None:
     else:
         for reason in reasons:
             _print_reason(reason)
-
-
-def explain_bundle(data: bytes, path: str) -> tuple[Explanation, Reason]:
-    """Explain a field of a bundle. Refuses a bundle whose value differs from its rules."""
-    entries = read_bundle(data).entries
-    compile_input = read_compile_input(entries)
-    rule_input = RuleInput(
-        sku=compile_input.product.sku,
-        name=compile_input.product.name,
-        issued_on=format_time(compile_input.issued_at)[:10],
-        facts=compile_input.facts,
-    )
-    field, explanation, reason = _explain(read_program(compile_input.rules), path, rule_input)
-    document: Any = canonical_json.decode(entries["payload.json"])
-    stated_value = get_at_path(document["fields"], field.path)
-    if explanation.failure is not None or stated_value != (value_to_json(field.type, explanation.value),):
-        raise Conflict(
-            f"the value of `{field.path}` in the bundle does not follow from its rules and facts",
-            fix="`bpc verify` shows what was changed",
-        )
-    return explanation, reason
-
-
-def _explain(
-    program: Program, path: str, rule_input: RuleInput, *, fact_label: str = "line {} of the facts"
-) -> tuple[ProgramField, Explanation, Reason]:
-    requirement = next((check for check in list_requirements(program) if check.code == path), None)
-    path = path if requirement is None else REQUIREMENTS_PATH
-    field = next((field for field in program.fields if field.path == path), None)
-    if field is None:
-        paths = [field.path for field in program.fields]
-        codes = [*list_finding_codes(rule_input.facts), *(check.code for check in list_requirements(program))]
-        fix = Suggestions().suggest(path, [*paths, *codes]) or f"known fields: {', '.join(sorted(paths)[:20])}"
-        raise NotFound(f"no field is called `{escape_controls(path)}`", fix=fix)
-    explanation = explain(program, rule_input.make_world(program.facts), path)
-    return (
-        field,
-        explanation,
-        explain_field(
-            field,
-            explanation,
-            program.source,
-            rule_input.facts,
-            tables=program.tables,
-            fields=program.fields,
-            number_format=fact_label,
-            requirement=requirement,
-        ),
-    )
 
 
 def _print_reason(reason: Reason) -> None:

@@ -21,7 +21,6 @@ from bpc_client import ApiError, Client, JobFailed, WaitTimeout
 from bpc_client.models import Fact
 
 from bpc.api.http.server import listen, open_service
-from bpc.cli.offline.bundles import explain_bundle
 from bpc.cli.online.remote_rules import RuleAndTestTexts, publish_version, run_tests_remotely, store_rules
 from bpc.cli.run.signer import use_signer
 from bpc.cli.setup.seed import create_admin_key, find_or_create_tenant, seed_database
@@ -37,6 +36,7 @@ from bpc.core.audit.signing import PublicKey, derive_public_key, to_base64
 from bpc.core.errors import Conflict, Invalid
 from bpc.core.formats.ids import TenantId
 from bpc.core.passport.bundle import read_archive, write_archive
+from bpc.core.passport.why_bundle import explain_bundle
 from bpc.core.verify.bundle import verify_bundle
 from bpc.runtime.settings import ConfigMissing, Settings
 from bpc.runtime.settings.data_dir import load_pepper

@@ -31,6 +31,7 @@ STATUSES: Final = {
 RETRIABLE: Final = ("FAILED", "DEAD_LETTER", "CANCELLED")
 OPEN: Final = ("QUEUED", "RUNNING")
 FILTERS: Final = ("status", "type", "sku", "q", "subject_kind", "subject_id")
+MOST_PROPOSED: Final = 100
 BAR_WIDTH: Final = 600  # in the units of the drawing
 SMALLEST_PART: Final = 3  # of them, so that a part that was short is still seen
 
@@ -48,8 +49,16 @@ async def show_jobs(visit: Visit) -> Response:
         next_cursor=answer["next_cursor"],
         types=sorted(each["type"] for each in types["items"]),
         statuses=STATUSES,
+        skus=await _list_skus(visit),
         is_filtered=any(filters.values()),
     )
+
+
+async def _list_skus(visit: Visit) -> list[str]:
+    """Products to complete the filter with, for those who may see them."""
+    if not visit.may("passport:read"):
+        return []
+    return [each["sku"] for each in (await visit.api.get("/v1/battery-products", limit=MOST_PROPOSED))["items"]]
 
 
 def _write_list_command(visit: Visit, filters: Mapping[str, str | None]) -> str:
@@ -63,6 +72,7 @@ async def show_job(visit: Visit) -> Response:
     """One job, and who retried or cancelled it, for those who may read events."""
     job = await visit.api.get(f"/v1/jobs/{visit.path['job_id']}")
     description = await _find_description(visit, job["type"])
+    dependencies = await visit.api.get(f"/v1/jobs/{visit.path['job_id']}/dependencies")
     decisions: Sequence[Mapping[str, Any]] = ()
     if visit.may("audit:read"):
         chain = {"aggregate_type": "Job", "aggregate_id": job["job_id"]}
@@ -72,6 +82,7 @@ async def show_job(visit: Visit) -> Response:
         command=f"bpc jobs show {job['job_id']} --tenant {visit.caller.tenant_slug}",
         description=description,
         decisions=decisions,
+        dependencies=dependencies,
         can_retry=job["status"] in RETRIABLE and visit.may("jobs:admin"),
         can_cancel=job["status"] in OPEN and not job["cancel_requested"] and visit.may("jobs:admin"),
         **_describe_state(visit, job),

@@ -1,7 +1,7 @@
 // The console without a framework: keys, the palette, the menu on phones, the theme. Everything else is links and forms.
 "use strict";
 
-const isTyping = (target) => target.closest("input, textarea, select, [contenteditable]") !== null;
+const isTyping = (event) => event.composedPath().some((each) => each.matches?.("input, textarea, select, [contenteditable]"));
 
 // The theme: one press shows the other one, and the browser keeps it.
 function switchTheme() {
@@ -52,7 +52,7 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     openPalette();
   } else if (palette && palette.open) walkPalette(event);
-  else if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+  else if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event)) return;
   else if (event.key === "/") {
     event.preventDefault();
     openPalette();
@@ -71,8 +71,12 @@ document.addEventListener("click", (event) => {
   }
 });
 
-// A select or checkbox with data-submits sends its form at once.
+// A select or checkbox with data-submits sends its form at once; one with data-chooses-all marks all of its form.
 document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-chooses-all]")) {
+    const others = event.target.form.querySelectorAll('input[type="checkbox"]:not([disabled], [data-chooses-all])');
+    for (const other of others) other.checked = event.target.checked;
+  }
   if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
 });
 
