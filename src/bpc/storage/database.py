@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, LiteralString, TypeAlias
+from uuid import UUID
 
 import asyncpg
 
@@ -34,6 +35,7 @@ from bpc.storage.connection import (
     PLAN_SETTINGS,
     SYSTEM_ROLE,
     Connection,
+    PooledConnection,
     RoleTransaction,
     connect,
     ensure_roles,
@@ -65,15 +67,20 @@ class Database:
     address: Address
 
     @asynccontextmanager
-    async def tenant(self, tenant: TenantId) -> AsyncIterator[Connection]:
-        """A transaction as the application, bound to `tenant`."""
-        async with self.plain() as conn, begin_tenant_transaction(conn, tenant):
-            yield conn
+    async def tenant(self, tenant: TenantId, *, access_version: UUID | None = None) -> AsyncIterator[Connection]:
+        """A transaction as the application, bound to `tenant`.
+
+        Raises `AccessChanged` if the tenant's access no longer has this version.
+        """
+        async with self.plain() as conn:
+            transaction = begin_transaction(conn, APP_ROLE, tenant, access_version=access_version, is_last=True)
+            async with transaction:
+                yield conn
 
     @asynccontextmanager
     async def system(self, tenant: TenantId | None = None) -> AsyncIterator[Connection]:
         """A transaction as the system role: it sees all tenants' names, and the data of `tenant`."""
-        async with self.plain() as conn, begin_transaction(conn, SYSTEM_ROLE, tenant):
+        async with self.plain() as conn, begin_transaction(conn, SYSTEM_ROLE, tenant, is_last=True):
             yield conn
 
     @asynccontextmanager
@@ -125,12 +132,22 @@ async def use_system_role(conn: Connection) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def begin_transaction(conn: Connection, role: str, tenant: TenantId | None = None) -> AsyncIterator[None]:
-    """A transaction in this role, bound to `tenant` if there is one."""
-    set_tenant = f"; SET LOCAL app.tenant_id = '{tenant}'" if tenant else ""
-    settings = f"SET LOCAL ROLE {role}{set_tenant}"
+async def begin_transaction(
+    conn: Connection,
+    role: str,
+    tenant: TenantId | None = None,
+    *,
+    access_version: UUID | None = None,
+    is_last: bool = False,
+) -> AsyncIterator[None]:
+    """A transaction in this role, bound to `tenant` if there is one; `is_last` as in `RoleTransaction`."""
+    settings = f"SET LOCAL ROLE {role}"
+    if tenant:
+        settings += f"; SET LOCAL app.tenant_id = '{tenant}'"
+    if access_version is not None:
+        settings += f"; SELECT require_access_version('{access_version}')"
     if not conn.is_in_transaction():
-        async with RoleTransaction(conn, settings):
+        async with RoleTransaction(conn, settings, is_last=is_last):
             yield
         return
     async with conn.transaction():
@@ -159,9 +176,8 @@ def _is_lost(conn: Connection) -> bool:
         return True  # the pool has already taken the lost connection away
 
 
-async def _reset_session(conn: Connection) -> None:
-    # RESET ALL, which the driver's own query ends with, leaves the role as it is.
-    await conn.execute(f"{conn.get_reset_query()}; RESET ROLE")
+async def _reset_session(conn: Any) -> None:
+    await conn.reset_session()
 
 
 async def open_database(
@@ -183,6 +199,7 @@ async def open_database(
             **address.connect_arguments(),
             connect=connect_or_restart,
             reset=_reset_session,
+            connection_class=PooledConnection,
             min_size=min(1, pool_size),
             max_size=pool_size,
             server_settings={

@@ -748,6 +748,12 @@ CREATE FUNCTION events_without_a_tenant() RETURNS TABLE(tenant_id uuid, aggregat
    WHERE NOT EXISTS (SELECT FROM tenants t WHERE t.tenant_id = e.tenant_id)
    ORDER BY e.tenant_id, e.aggregate_type, e.aggregate_id, e.aggregate_version
 $$;
+CREATE FUNCTION find_access_version(the_tenant uuid) RETURNS uuid
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+  SELECT access_version FROM tenants WHERE tenant_id = the_tenant
+$$;
 CREATE FUNCTION find_api_key(prefix text) RETURNS TABLE(tenant_id uuid, api_key_id uuid, actor_id uuid, key_hash bytea, expires_at timestamp with time zone, revoked_at timestamp with time zone, last_used_at timestamp with time zone, is_active boolean)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public'
@@ -1049,6 +1055,23 @@ BEGIN
   END IF;
   RETURN item;
 END $$;
+CREATE FUNCTION renew_access_version() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+BEGIN
+  UPDATE tenants SET access_version = gen_random_uuid()
+   WHERE tenant_id = coalesce(NEW.tenant_id, OLD.tenant_id)
+     AND xmin <> pg_current_xact_id()::xid;  -- once for each transaction: nobody else has seen its version yet
+  RETURN NULL;
+END $$;
+CREATE FUNCTION renew_own_access_version() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  NEW.access_version := gen_random_uuid();
+  RETURN NEW;
+END $$;
 CREATE FUNCTION renew_statistics() RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public', 'pg_temp'
@@ -1072,6 +1095,14 @@ BEGIN
   END LOOP;
 END
 $$;
+CREATE FUNCTION require_access_version(known uuid) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM tenants WHERE tenant_id = (SELECT current_tenant()) AND access_version = known) THEN
+    RAISE EXCEPTION USING ERRCODE = 'BP002', MESSAGE = 'the access of this tenant has changed';
+  END IF;
+END $$;
 CREATE FUNCTION search_grams(tenant uuid, content text, smallest integer) RETURNS bigint[]
     LANGUAGE sql IMMUTABLE STRICT COST 1000 PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'public'
@@ -1181,6 +1212,8 @@ GRANT ALL ON FUNCTION current_tenant() TO bpc_app;
 REVOKE ALL ON FUNCTION end_cancelled_delivery() FROM PUBLIC;
 REVOKE ALL ON FUNCTION events_without_a_tenant() FROM PUBLIC;
 GRANT ALL ON FUNCTION events_without_a_tenant() TO bpc_system;
+REVOKE ALL ON FUNCTION find_access_version(the_tenant uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION find_access_version(the_tenant uuid) TO bpc_app;
 REVOKE ALL ON FUNCTION find_api_key(prefix text) FROM PUBLIC;
 GRANT ALL ON FUNCTION find_api_key(prefix text) TO bpc_app;
 REVOKE ALL ON FUNCTION find_caller(prefix text) FROM PUBLIC;
@@ -1214,6 +1247,7 @@ REVOKE ALL ON FUNCTION refuse_before_anchor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_loose_anchor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_unless_draft() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_when_sealed() FROM PUBLIC;
+REVOKE ALL ON FUNCTION renew_access_version() FROM PUBLIC;
 REVOKE ALL ON FUNCTION renew_statistics() FROM PUBLIC;
 GRANT ALL ON FUNCTION renew_statistics() TO bpc_app;
 REVOKE ALL ON FUNCTION search_grams(tenant uuid, content text, smallest integer) FROM PUBLIC;
@@ -1255,6 +1289,7 @@ ALTER TABLE actor_roles ADD CONSTRAINT actor_roles_pkey PRIMARY KEY (tenant_id, 
 ALTER TABLE actor_roles ADD CONSTRAINT actor_roles_tenant_id_actor_id_fkey FOREIGN KEY (tenant_id, actor_id) REFERENCES actors(tenant_id, actor_id);
 ALTER TABLE actor_roles ADD CONSTRAINT actor_roles_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE actor_roles ADD CONSTRAINT actor_roles_tenant_id_role_id_fkey FOREIGN KEY (tenant_id, role_id) REFERENCES roles(tenant_id, role_id);
+CREATE TRIGGER actor_roles_renew_access AFTER INSERT OR DELETE OR UPDATE ON actor_roles FOR EACH ROW EXECUTE FUNCTION renew_access_version();
 ALTER TABLE actor_roles ENABLE ROW LEVEL SECURITY;
 CREATE POLICY key_lookup ON actor_roles FOR SELECT TO bpc_owner USING (true);
 CREATE POLICY own_tenant ON actor_roles USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
@@ -1276,6 +1311,7 @@ ALTER TABLE actors ADD CONSTRAINT actors_email_key UNIQUE (tenant_id, email);
 ALTER TABLE actors ADD CONSTRAINT actors_pkey PRIMARY KEY (tenant_id, actor_id);
 ALTER TABLE actors ADD CONSTRAINT actors_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 CREATE INDEX actors_by_time ON actors USING btree (tenant_id, created_at, actor_id);
+CREATE TRIGGER actors_renew_access AFTER DELETE OR UPDATE OF type, is_active ON actors FOR EACH ROW EXECUTE FUNCTION renew_access_version();
 ALTER TABLE actors ENABLE ROW LEVEL SECURITY;
 CREATE POLICY key_lookup ON actors FOR SELECT TO bpc_owner USING (true);
 CREATE POLICY own_tenant ON actors USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
@@ -1322,6 +1358,7 @@ ALTER TABLE api_keys ADD CONSTRAINT api_keys_tenant_id_key_prefix_fkey FOREIGN K
 CREATE INDEX api_keys_by_time ON api_keys USING btree (tenant_id, created_at, api_key_id);
 CREATE INDEX api_keys_of_actor ON api_keys USING btree (tenant_id, actor_id);
 CREATE TRIGGER api_keys_hash_follows_pepper BEFORE UPDATE OF key_hash ON api_keys FOR EACH ROW WHEN ((((new.key_hash)::bytea IS DISTINCT FROM (old.key_hash)::bytea) AND ((new.pepper_id IS NULL) OR (NOT (new.pepper_id IS DISTINCT FROM old.pepper_id)) OR (old.revoked_at IS NOT NULL)))) EXECUTE FUNCTION refuse('the hash of an API key changes only with its pepper');
+CREATE TRIGGER api_keys_renew_access AFTER DELETE OR UPDATE OF actor_id, key_prefix, key_hash, expires_at, revoked_at ON api_keys FOR EACH ROW EXECUTE FUNCTION renew_access_version();
 CREATE TRIGGER api_keys_revoked_for_good BEFORE UPDATE OF revoked_at ON api_keys FOR EACH ROW WHEN (((old.revoked_at IS NOT NULL) AND (new.revoked_at IS DISTINCT FROM old.revoked_at))) EXECUTE FUNCTION refuse('a revoked API key stays revoked');
 ALTER TABLE api_keys ENABLE ROW LEVEL SECURITY;
 CREATE POLICY key_lookup ON api_keys FOR SELECT TO bpc_owner USING (true);
@@ -3228,6 +3265,7 @@ CREATE INDEX policy_versions_active ON policy_versions USING btree (tenant_id, p
 CREATE INDEX policy_versions_by_time ON policy_versions USING btree (tenant_id, policy_id, created_at, policy_version_id);
 CREATE TRIGGER policy_versions_frozen BEFORE UPDATE OF tenant_id, policy_version_id, policy_id, version, effect, target, priority, policy_json, policy_canonical, policy_hash, created_at ON policy_versions FOR EACH ROW EXECUTE FUNCTION refuse('a policy version never changes');
 CREATE TRIGGER policy_versions_not_truncated BEFORE TRUNCATE ON policy_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('policy versions are never deleted');
+CREATE TRIGGER policy_versions_renew_access AFTER INSERT OR DELETE OR UPDATE OF is_active ON policy_versions FOR EACH ROW EXECUTE FUNCTION renew_access_version();
 CREATE TRIGGER policy_versions_stay BEFORE DELETE ON policy_versions FOR EACH ROW EXECUTE FUNCTION refuse('a policy version is never deleted');
 ALTER TABLE policy_versions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY key_lookup ON policy_versions FOR SELECT TO bpc_owner USING (true);
@@ -3337,6 +3375,7 @@ ALTER TABLE role_permissions ADD CONSTRAINT role_permissions_pkey PRIMARY KEY (t
 ALTER TABLE role_permissions ADD CONSTRAINT role_permissions_permission_fkey FOREIGN KEY (permission) REFERENCES permissions(permission);
 ALTER TABLE role_permissions ADD CONSTRAINT role_permissions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE role_permissions ADD CONSTRAINT role_permissions_tenant_id_role_id_fkey FOREIGN KEY (tenant_id, role_id) REFERENCES roles(tenant_id, role_id);
+CREATE TRIGGER role_permissions_renew_access AFTER INSERT OR DELETE OR UPDATE ON role_permissions FOR EACH ROW EXECUTE FUNCTION renew_access_version();
 ALTER TABLE role_permissions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY key_lookup ON role_permissions FOR SELECT TO bpc_owner USING (true);
 CREATE POLICY own_tenant ON role_permissions USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
@@ -3355,6 +3394,7 @@ ALTER TABLE roles ADD CONSTRAINT roles_name_key UNIQUE (tenant_id, name);
 ALTER TABLE roles ADD CONSTRAINT roles_pkey PRIMARY KEY (tenant_id, role_id);
 ALTER TABLE roles ADD CONSTRAINT roles_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 CREATE INDEX roles_by_time ON roles USING btree (tenant_id, created_at, role_id);
+CREATE TRIGGER roles_renew_access AFTER DELETE OR UPDATE OF name ON roles FOR EACH ROW EXECUTE FUNCTION renew_access_version();
 ALTER TABLE roles ENABLE ROW LEVEL SECURITY;
 CREATE POLICY key_lookup ON roles FOR SELECT TO bpc_owner USING (true);
 CREATE POLICY own_tenant ON roles USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
@@ -3715,6 +3755,7 @@ CREATE TABLE tenants (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     storage_quota_bytes bigint,
     public_host text,
+    access_version uuid DEFAULT gen_random_uuid() NOT NULL,
     CONSTRAINT tenants_name_check CHECK ((name <> ''::text)),
     CONSTRAINT tenants_public_host_check CHECK ((public_host ~ '^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}$'::text)),
     CONSTRAINT tenants_slug_form CHECK ((slug ~ '^[a-z0-9-]{3,64}$'::text)),
@@ -3724,7 +3765,9 @@ ALTER TABLE tenants FORCE ROW LEVEL SECURITY;
 ALTER TABLE tenants ADD CONSTRAINT tenants_pkey PRIMARY KEY (tenant_id);
 ALTER TABLE tenants ADD CONSTRAINT tenants_slug_key UNIQUE (slug);
 CREATE UNIQUE INDEX tenants_public_host_key ON tenants USING btree (public_host) WHERE (public_host IS NOT NULL);
+CREATE TRIGGER tenants_renew_access BEFORE UPDATE OF is_active ON tenants FOR EACH ROW EXECUTE FUNCTION renew_own_access_version();
 ALTER TABLE tenants ENABLE ROW LEVEL SECURITY;
+CREATE POLICY access_changes ON tenants FOR UPDATE TO bpc_owner USING (true);
 CREATE POLICY all_tenants ON tenants TO bpc_system USING (true) WITH CHECK (true);
 CREATE POLICY key_lookup ON tenants FOR SELECT TO bpc_owner USING (true);
 CREATE POLICY own_tenant ON tenants USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));

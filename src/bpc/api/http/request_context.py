@@ -12,6 +12,7 @@ from service_jobs import Jobs, ProcessPool, RequestQueue
 from starlette.requests import Request
 
 from bpc.api.access.admission import Admission
+from bpc.api.access.caller_memory import CallerMemory
 from bpc.api.access.denials import Denials
 from bpc.api.access.tenant_limits import HeavyRequestSlots, TenantMemory
 from bpc.api.http.telemetry import HttpMetrics
@@ -77,6 +78,7 @@ class Service:
     key_ring: SigningService
     metrics: HttpMetrics = field(default_factory=HttpMetrics)
     denials: Denials = field(default_factory=Denials)
+    callers: CallerMemory = field(default_factory=CallerMemory)
     views: ViewCache = field(default_factory=ViewCache)
     providers: Mapping[str, OpenIdClient] = field(default_factory=dict)  # by their names, for signing in
     read_worker_metrics: Callable[[], Awaitable[bytes | None]] | None = None

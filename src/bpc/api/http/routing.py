@@ -21,7 +21,8 @@ holds no connection. If only some bodies make it compute for long, `heavy` is a 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -31,9 +32,18 @@ from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from bpc.api.access.admission import Credential, find_address
+from bpc.api.access.admission import find_address
 from bpc.api.access.answer_memory import hold_answer
-from bpc.api.access.auth import authenticate, authorise, read_credential, record_use, take_rate_token, write_denials
+from bpc.api.access.auth import (
+    authenticate,
+    authorise,
+    may_from_memory,
+    read_credential,
+    record_use,
+    take_rate_token,
+    write_denials,
+)
+from bpc.api.access.caller_memory import Credential
 from bpc.api.access.grantees import admit_grantee, read_code
 from bpc.api.http.approval_requests import answer_or_ask
 from bpc.api.http.etag import JSON, describe_bytes
@@ -51,7 +61,7 @@ from bpc.runtime import clock
 from bpc.runtime.logs import get_correlation_id
 from bpc.storage.access import api_requests
 from bpc.storage.access.api_requests import Caller
-from bpc.storage.connection import Connection
+from bpc.storage.connection import AccessChanged, Connection
 from bpc.storage.database import begin_tenant_transaction
 
 Kind = Literal["read", "write", "ask", "open", "granted"]
@@ -60,7 +70,8 @@ RouteHandler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 HeavyBody: TypeAlias = Callable[[bytes], bool]
 F = TypeVar("F", bound=Callable[..., Any])
 
-RECHECK_AFTER_SECONDS: Final = 0.25  # a caller who waited longer is checked again
+RECHECK_AFTER_SECONDS: Final = 0.25  # a caller of unknown version who waited longer is checked again
+LARGE_BODY_BYTES: Final = 65_536  # before a larger body is read, the database is asked who sends it
 # Pauses between two looks for a caller who waits for an end. A waiting request is answered before it times out.
 FIRST_PAUSE_SECONDS: Final = 0.05
 LONGEST_PAUSE_SECONDS: Final = 0.5
@@ -81,7 +92,10 @@ class RequestTimeout(Refusal):
 
 
 class AdmittedCaller(NamedTuple):
-    """A caller who is authorised, the key, and when that was checked."""
+    """A caller who is authorised, the key, and when that was checked.
+
+    If the caller has an `access_version`, the transaction of the request requires it.
+    """
 
     key: Credential
     caller: Caller
@@ -181,11 +195,24 @@ class PermissionedRoute(APIRoute):
             async with self._open_transaction(service, admission, request):
                 return await answer(request)
         key = read_credential(service, request)
-        async with self._take_turn(service, key, request), service.database.plain() as conn:
-            caller = await self._authorise_caller(service, conn, request, key)
-            async with begin_tenant_transaction(conn, caller.tenant_id):
-                request.state.context = _make_context(service, conn, caller, request)
-                response = await answer(request)
+        caller = self._find_known_caller(service, request, key)
+        response = None
+        if caller is not None:
+            try:
+                async with (
+                    self._take_turn(service, key, request),
+                    service.database.tenant(caller.tenant_id, access_version=caller.access_version) as conn,
+                ):
+                    request.state.context = _make_context(service, conn, caller, request)
+                    response = await answer(request)
+            except AccessChanged:
+                service.callers.forget(key)
+        if caller is None or response is None:
+            async with self._take_turn(service, key, request), service.database.plain() as conn:
+                caller = await self._authorise_caller(service, conn, request, key)
+                async with begin_tenant_transaction(conn, caller.tenant_id):
+                    request.state.context = _make_context(service, conn, caller, request)
+                    response = await answer(request)
         if request.state.wait_seconds:
             admission = AdmittedCaller(key, caller, time.monotonic())
             return await self._answer_again(service, admission, request, answer)
@@ -240,6 +267,10 @@ class PermissionedRoute(APIRoute):
     async def _admit(self, service: Service, request: Request) -> AdmittedCaller:
         """Return the authorised caller. The connection is given back before anything else is waited for."""
         key = read_credential(service, request)
+        if not _announces_large_body(request):
+            caller = self._find_known_caller(service, request, key)
+            if caller is not None:
+                return AdmittedCaller(key, caller, time.monotonic())
         async with self._take_turn(service, key, request), service.database.plain() as conn:
             caller = await self._authorise_caller(service, conn, request, key)
         return AdmittedCaller(key, caller, time.monotonic())
@@ -248,7 +279,20 @@ class PermissionedRoute(APIRoute):
         caller = await authenticate(service, conn, request, key, request.state.now)
         await take_rate_token(service, conn, caller, request)
         await record_use(conn, caller, request.state.now)
+        if not caller.was_used_lately(request.state.now):
+            caller = replace(caller, last_used_at=request.state.now)
+        service.callers.remember(key, caller, request.state.now)
         await authorise(conn, caller, request, self.permission, self.resource, self.alternatives)
+        return caller
+
+    def _find_known_caller(self, service: Service, request: Request, key: Credential) -> Caller | None:
+        """A caller who may do this as far as this process knows; the transaction then requires that nothing changed."""
+        caller = service.callers.find(key, request.state.now)
+        if caller is None or service.settings.rate_limit_enabled:
+            return None
+        if not may_from_memory(caller, request, self.permission, self.resource, self.alternatives):
+            return None
+        request.state.meter.bill(caller.tenant_id)
         return caller
 
     @asynccontextmanager
@@ -257,21 +301,36 @@ class PermissionedRoute(APIRoute):
     ) -> AsyncIterator[Connection]:
         """Open the transaction of the route and set its context.
 
-        A caller who waited is checked again: meanwhile the key may have been revoked or a permission removed.
+        A caller is checked again if access has changed: the key may have been revoked or a permission removed. If it is
+        not known whether it has, whoever waited is checked again.
         """
         caller = admission.caller
         async with (
             service.heavy_slots.take(caller.tenant_id) if await self._is_heavy(request) else nullcontext(),
             self._take_turn(service, admission.key, request),
-            service.database.tenant(caller.tenant_id) as conn,
+            AsyncExitStack() as stack,
         ):
+            conn, is_current = await self._begin(stack, service, admission)
             request.state.now = clock.now()
-            if time.monotonic() - admission.at > RECHECK_AFTER_SECONDS:
+            if not is_current or caller.has_expired(request.state.now):
                 caller = await authenticate(service, conn, request, admission.key, request.state.now)
                 await authorise(conn, caller, request, self.permission, self.resource, self.alternatives)
             request.state.context = ctx = _make_context(service, conn, caller, request)
             yield conn
         service.jobs.notify_committed(ctx.submitted)
+
+    async def _begin(
+        self, stack: AsyncExitStack, service: Service, admission: AdmittedCaller
+    ) -> tuple[Connection, bool]:
+        """Begin the transaction, and return whether the caller is still what it was when it was admitted."""
+        tenant, version = admission.caller.tenant_id, admission.caller.access_version
+        is_current = version is not None or time.monotonic() - admission.at <= RECHECK_AFTER_SECONDS
+        try:
+            conn = await stack.enter_async_context(service.database.tenant(tenant, access_version=version))
+        except AccessChanged:
+            service.callers.forget(admission.key)
+            conn, is_current = await stack.enter_async_context(service.database.tenant(tenant)), False
+        return conn, is_current
 
     async def _is_heavy(self, request: Request) -> bool:
         return self.heavy if isinstance(self.heavy, bool) else self.heavy(await request.body())
@@ -298,6 +357,11 @@ class PermissionedRoute(APIRoute):
         if self.four_eyes is None:
             return await answer(request)
         return await answer_or_ask(request.state.context, request, self.four_eyes, self.permission, answer)
+
+
+def _announces_large_body(request: Request) -> bool:
+    length = request.headers.get("content-length", "0")
+    return "transfer-encoding" in request.headers or not length.isdecimal() or int(length) > LARGE_BODY_BYTES
 
 
 def _make_context(service: Service, conn: Connection, caller: Caller, request: Request) -> RequestContext:
