@@ -94,6 +94,23 @@ class PooledConnection(asyncpg.Connection):
         return f"{self.get_reset_query()}; RESET ROLE"
 
 
+async def release(pool: "asyncpg.Pool[asyncpg.Record]", conn: Any) -> None:
+    """Give a connection back to its pool."""
+    pooled = getattr(conn, "_con", None)
+    if isinstance(pooled, PooledConnection) and pooled.is_reset:
+        # Nothing is waited for, so it takes no task that goes on if this one is cancelled.
+        await conn._holder.release(None)
+    else:
+        await pool.release(conn)
+
+
+def mark_clean(conn: Connection) -> None:
+    """Say that what was just run on a connection of a pool left nothing behind in its session."""
+    pooled = getattr(conn, "_con", None)
+    if isinstance(pooled, PooledConnection):
+        pooled.is_reset = True
+
+
 class AccessChanged(Exception):
     """What is known of a caller is out of date: a key, an actor, a role or a policy of the tenant has changed."""
 

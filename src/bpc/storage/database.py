@@ -39,7 +39,9 @@ from bpc.storage.connection import (
     RoleTransaction,
     connect,
     ensure_roles,
+    mark_clean,
     open_connection,
+    release,
 )
 from bpc.storage.error_mapping import DRIVER_ERRORS, map_connection_error, map_driver_error
 from bpc.storage.migrate import MIGRATION_LOCK, list_migrations, migrate, require_current_schema
@@ -96,6 +98,16 @@ class Database:
         finally:
             await self._release(conn)
 
+    async def fetch_row_at_once(self, statement: LiteralString, *arguments: object) -> "asyncpg.Record | None":
+        """The row of one statement outside of a transaction.
+
+        It must leave nothing behind in the session, which is not reset after it: what it sets, it sets for itself.
+        """
+        async with self.plain() as conn:
+            row = await conn.fetchrow(statement, *arguments)
+            mark_clean(conn)
+            return row
+
     async def close(self) -> None:
         """Close the connections; terminate them if the server does not answer."""
         try:
@@ -115,7 +127,7 @@ class Database:
     async def _release(self, conn: Connection) -> None:
         # The pool terminates a connection that cannot be reset; the caller need not know.
         with suppress(*DRIVER_ERRORS, OSError):
-            await self.pool.release(conn)  # type: ignore[arg-type]
+            await release(self.pool, conn)
 
 
 def begin_tenant_transaction(conn: Connection, tenant: TenantId) -> AbstractAsyncContextManager[None]:
@@ -176,10 +188,6 @@ def _is_lost(conn: Connection) -> bool:
         return True  # the pool has already taken the lost connection away
 
 
-async def _reset_session(conn: Any) -> None:
-    await conn.reset_session()
-
-
 async def open_database(
     address: Address, *, pool_size: int, restart_server: Callable[[], None] | None = None
 ) -> Database:
@@ -198,7 +206,7 @@ async def open_database(
         pool = await asyncpg.create_pool(
             **address.connect_arguments(),
             connect=connect_or_restart,
-            reset=_reset_session,
+            reset=PooledConnection.reset_session,  # type: ignore[arg-type]
             connection_class=PooledConnection,
             min_size=min(1, pool_size),
             max_size=pool_size,

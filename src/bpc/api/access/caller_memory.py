@@ -29,29 +29,35 @@ class CallerMemory:
 
     def __init__(self, most: int = MAX_REMEMBERED) -> None:
         self._most = most
-        self._callers: OrderedDict[bytes, Caller] = OrderedDict()
+        self._callers: OrderedDict[bytes, tuple[Credential, Caller]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._callers)
 
     def find(self, key: Credential, now: datetime) -> Caller | None:
         """The caller of this key, unless it is not known, has expired, or the time of its use is to be written."""
-        digest = hash_credential(key)
-        caller = self._callers.get(digest)
-        if caller is None:
+        known = self.find_text(key.text, now)
+        return None if known is None else known[1]
+
+    def find_text(self, text: str, now: datetime) -> tuple[Credential, Caller] | None:
+        """The same by the text of a key, which need not be parsed: only a right one has this hash."""
+        digest = _hash_text(text)
+        known = self._callers.get(digest)
+        if known is None:
             return None
+        _, caller = known
         if caller.has_expired(now) or not caller.was_used_lately(now):
             del self._callers[digest]
             return None
         self._callers.move_to_end(digest)
-        return caller
+        return known
 
     def remember(self, key: Credential, caller: Caller, now: datetime) -> None:
         """Remember a caller whose key was checked, unless the next request has to write something about the key."""
         if caller.access_version is None or not caller.is_rehashed or not caller.was_used_lately(now):
             return
         digest = hash_credential(key)
-        self._callers[digest] = caller
+        self._callers[digest] = key, caller
         self._callers.move_to_end(digest)
         if len(self._callers) > self._most:
             self._callers.popitem(last=False)
@@ -61,4 +67,8 @@ class CallerMemory:
 
 
 def hash_credential(key: Credential) -> bytes:
-    return hashlib.sha256(key.text.encode()).digest()
+    return _hash_text(key.text)
+
+
+def _hash_text(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()

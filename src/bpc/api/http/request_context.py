@@ -24,6 +24,7 @@ from bpc.core.formats.ids import TenantId
 from bpc.core.secret_box import SecretBox
 from bpc.outbound.openid import OpenIdClient
 from bpc.runtime.key_ring import SigningService
+from bpc.runtime.logs import get_correlation_id
 from bpc.runtime.settings import Settings
 from bpc.storage.access.api_requests import Caller
 from bpc.storage.connection import Connection
@@ -129,6 +130,17 @@ class RequestContext:
             actor=None if self.act.actor_id is None else str(self.act.actor_id),
             submitted_ids=self.submitted,
         )
+
+
+def make_context(service: Service, conn: Connection, caller: Caller, request: Request) -> RequestContext:
+    """The context of a request in an open transaction."""
+    return RequestContext(
+        service=service,
+        conn=conn,
+        caller=caller,
+        act=Act(caller.actor_id, request.state.now),
+        correlation_id=get_correlation_id() or "",
+    )
 
 
 async def _get_context(request: Request) -> RequestContext:  # async: FastAPI runs other dependencies in threads

@@ -22,43 +22,42 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from bpc.api.access.admission import find_address
-from bpc.api.access.answer_memory import hold_answer
-from bpc.api.access.auth import (
-    authenticate,
-    authorise,
-    may_from_memory,
-    read_credential,
-    record_use,
-    take_rate_token,
-    write_denials,
+from bpc.api.access.admitted_callers import (
+    AccessRule,
+    AdmittedCaller,
+    announces_large_body,
+    begin_for,
+    find_known_caller,
+    look_up_caller,
 )
+from bpc.api.access.answer_memory import hold_answer
+from bpc.api.access.auth import authenticate, authorise, read_credential, write_denials
 from bpc.api.access.caller_memory import Credential
+from bpc.api.access.direct_reads import DirectRead
 from bpc.api.access.grantees import admit_grantee, read_code
 from bpc.api.http.approval_requests import answer_or_ask
+from bpc.api.http.error_responses import RequestTimeout
 from bpc.api.http.etag import JSON, describe_bytes
 from bpc.api.http.idempotency import hash_request, read_idempotency_key, repeat_answer, to_stored_answer
 from bpc.api.http.models import check_query
 from bpc.api.http.openapi import build_openapi_extra
 from bpc.api.http.request_body import read_body, read_small_body
-from bpc.api.http.request_context import RequestContext, Service
+from bpc.api.http.request_context import Service, make_context
 from bpc.core.api_keys import Unauthorized
-from bpc.core.audit.events import Act
-from bpc.core.errors import Refusal
 from bpc.core.formats.hashes import Digest
 from bpc.core.four_eyes import FourEyesAction
 from bpc.runtime import clock
-from bpc.runtime.logs import get_correlation_id
 from bpc.storage.access import api_requests
 from bpc.storage.access.api_requests import Caller
 from bpc.storage.connection import AccessChanged, Connection
@@ -70,36 +69,11 @@ RouteHandler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 HeavyBody: TypeAlias = Callable[[bytes], bool]
 F = TypeVar("F", bound=Callable[..., Any])
 
-RECHECK_AFTER_SECONDS: Final = 0.25  # a caller of unknown version who waited longer is checked again
-LARGE_BODY_BYTES: Final = 65_536  # before a larger body is read, the database is asked who sends it
 # Pauses between two looks for a caller who waits for an end. A waiting request is answered before it times out.
 FIRST_PAUSE_SECONDS: Final = 0.05
 LONGEST_PAUSE_SECONDS: Final = 0.5
 WAIT_MARGIN_SECONDS: Final = 5
 HEALTH_PATHS: Final = "/v1/health"
-
-
-class RequestTimeout(Refusal):
-    """The request took too long."""
-
-    code = "REQUEST_TIMEOUT"
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(
-            f"the request took longer than {seconds:g} s",
-            fix="send it again with the same Idempotency-Key; if it happens again, send less at once",
-        )
-
-
-class AdmittedCaller(NamedTuple):
-    """A caller who is authorised, the key, and when that was checked.
-
-    If the caller has an `access_version`, the transaction of the request requires it.
-    """
-
-    key: Credential
-    caller: Caller
-    at: float
 
 
 class _Abandonment:
@@ -129,6 +103,11 @@ class PermissionedRoute(APIRoute):
     heavy: bool | HeavyBody
     takes_file: bool
     takes_any_query: bool
+    direct: DirectRead | None
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = None if self.direct is None else await self.direct.answer(scope, self.permission, self.resource)
+        await (super().handle(scope, receive, send) if answer is None else answer(scope, receive, send))
 
     def get_route_handler(self) -> RouteHandler:
         answer = super().get_route_handler()
@@ -157,6 +136,10 @@ class PermissionedRoute(APIRoute):
             return hold_answer(service.answer_memory, request.state.context.tenant, response)
 
         return handle
+
+    @property
+    def rule(self) -> AccessRule:
+        return AccessRule(self.permission, self.resource, self.alternatives)
 
     async def _handle(self, service: Service, request: Request, answer: RouteHandler) -> Response:
         request.state.now = clock.now()
@@ -195,7 +178,7 @@ class PermissionedRoute(APIRoute):
             async with self._open_transaction(service, admission, request):
                 return await answer(request)
         key = read_credential(service, request)
-        caller = self._find_known_caller(service, request, key)
+        caller = find_known_caller(service, request, key, self.rule)
         response = None
         if caller is not None:
             try:
@@ -203,15 +186,15 @@ class PermissionedRoute(APIRoute):
                     self._take_turn(service, key, request),
                     service.database.tenant(caller.tenant_id, access_version=caller.access_version) as conn,
                 ):
-                    request.state.context = _make_context(service, conn, caller, request)
+                    request.state.context = make_context(service, conn, caller, request)
                     response = await answer(request)
             except AccessChanged:
                 service.callers.forget(key)
         if caller is None or response is None:
             async with self._take_turn(service, key, request), service.database.plain() as conn:
-                caller = await self._authorise_caller(service, conn, request, key)
+                caller = await look_up_caller(service, conn, request, key, self.rule)
                 async with begin_tenant_transaction(conn, caller.tenant_id):
-                    request.state.context = _make_context(service, conn, caller, request)
+                    request.state.context = make_context(service, conn, caller, request)
                     response = await answer(request)
         if request.state.wait_seconds:
             admission = AdmittedCaller(key, caller, time.monotonic())
@@ -267,33 +250,13 @@ class PermissionedRoute(APIRoute):
     async def _admit(self, service: Service, request: Request) -> AdmittedCaller:
         """Return the authorised caller. The connection is given back before anything else is waited for."""
         key = read_credential(service, request)
-        if not _announces_large_body(request):
-            caller = self._find_known_caller(service, request, key)
+        if not announces_large_body(request):
+            caller = find_known_caller(service, request, key, self.rule)
             if caller is not None:
                 return AdmittedCaller(key, caller, time.monotonic())
         async with self._take_turn(service, key, request), service.database.plain() as conn:
-            caller = await self._authorise_caller(service, conn, request, key)
+            caller = await look_up_caller(service, conn, request, key, self.rule)
         return AdmittedCaller(key, caller, time.monotonic())
-
-    async def _authorise_caller(self, service: Service, conn: Connection, request: Request, key: Credential) -> Caller:
-        caller = await authenticate(service, conn, request, key, request.state.now)
-        await take_rate_token(service, conn, caller, request)
-        await record_use(conn, caller, request.state.now)
-        if not caller.was_used_lately(request.state.now):
-            caller = replace(caller, last_used_at=request.state.now)
-        service.callers.remember(key, caller, request.state.now)
-        await authorise(conn, caller, request, self.permission, self.resource, self.alternatives)
-        return caller
-
-    def _find_known_caller(self, service: Service, request: Request, key: Credential) -> Caller | None:
-        """A caller who may do this as far as this process knows; the transaction then requires that nothing changed."""
-        caller = service.callers.find(key, request.state.now)
-        if caller is None or service.settings.rate_limit_enabled:
-            return None
-        if not may_from_memory(caller, request, self.permission, self.resource, self.alternatives):
-            return None
-        request.state.meter.bill(caller.tenant_id)
-        return caller
 
     @asynccontextmanager
     async def _open_transaction(
@@ -310,27 +273,14 @@ class PermissionedRoute(APIRoute):
             self._take_turn(service, admission.key, request),
             AsyncExitStack() as stack,
         ):
-            conn, is_current = await self._begin(stack, service, admission)
+            conn, is_current = await begin_for(stack, service, admission)
             request.state.now = clock.now()
             if not is_current or caller.has_expired(request.state.now):
                 caller = await authenticate(service, conn, request, admission.key, request.state.now)
-                await authorise(conn, caller, request, self.permission, self.resource, self.alternatives)
-            request.state.context = ctx = _make_context(service, conn, caller, request)
+                await authorise(conn, caller, request, *self.rule)
+            request.state.context = ctx = make_context(service, conn, caller, request)
             yield conn
         service.jobs.notify_committed(ctx.submitted)
-
-    async def _begin(
-        self, stack: AsyncExitStack, service: Service, admission: AdmittedCaller
-    ) -> tuple[Connection, bool]:
-        """Begin the transaction, and return whether the caller is still what it was when it was admitted."""
-        tenant, version = admission.caller.tenant_id, admission.caller.access_version
-        is_current = version is not None or time.monotonic() - admission.at <= RECHECK_AFTER_SECONDS
-        try:
-            conn = await stack.enter_async_context(service.database.tenant(tenant, access_version=version))
-        except AccessChanged:
-            service.callers.forget(admission.key)
-            conn, is_current = await stack.enter_async_context(service.database.tenant(tenant)), False
-        return conn, is_current
 
     async def _is_heavy(self, request: Request) -> bool:
         return self.heavy if isinstance(self.heavy, bool) else self.heavy(await request.body())
@@ -357,21 +307,6 @@ class PermissionedRoute(APIRoute):
         if self.four_eyes is None:
             return await answer(request)
         return await answer_or_ask(request.state.context, request, self.four_eyes, self.permission, answer)
-
-
-def _announces_large_body(request: Request) -> bool:
-    length = request.headers.get("content-length", "0")
-    return "transfer-encoding" in request.headers or not length.isdecimal() or int(length) > LARGE_BODY_BYTES
-
-
-def _make_context(service: Service, conn: Connection, caller: Caller, request: Request) -> RequestContext:
-    return RequestContext(
-        service=service,
-        conn=conn,
-        caller=caller,
-        act=Act(caller.actor_id, request.state.now),
-        correlation_id=get_correlation_id() or "",
-    )
 
 
 class RouteFamily(APIRouter):
@@ -412,6 +347,7 @@ class RouteFamily(APIRouter):
         heavy: bool | HeavyBody = False,
         takes_file: bool = False,
         takes_any_query: bool = False,
+        direct: DirectRead | None = None,
         errors: Sequence[str] = (),
         media_type: str | None = None,
         stored_json: type[BaseModel] | None = None,
@@ -449,7 +385,7 @@ class RouteFamily(APIRouter):
             route.resource = None if kind in KINDS_WITHOUT_KEY else resource or self._resource
             route.four_eyes = four_eyes
             route.secret, route.heavy, route.takes_file = secret, heavy, takes_file
-            route.takes_any_query = takes_any_query
+            route.takes_any_query, route.direct = takes_any_query, direct
             return function
 
         return declare
