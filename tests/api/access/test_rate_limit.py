@@ -146,5 +146,5 @@ async def test_it_takes_one_statement_and_none_where_it_is_off(
         answer = await Api(http, key).get("/v1/documents")
 
     assert answer.status_code == 200
-    assert len([query for query in sent_statements if "take_token" in query]) == statements
+    assert len([query for query in sent_statements if "take_tokens" in query]) == statements
     assert ("ratelimit-limit" in answer.headers) == enabled

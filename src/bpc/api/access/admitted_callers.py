@@ -13,7 +13,14 @@ from typing import Final, NamedTuple
 
 from starlette.requests import Request
 
-from bpc.api.access.auth import authenticate, authorise, may_from_memory, record_use, take_rate_token
+from bpc.api.access.auth import (
+    authenticate,
+    authorise,
+    may_from_memory,
+    record_use,
+    take_rate_token,
+    try_take_rate_token,
+)
 from bpc.api.access.caller_memory import Credential
 from bpc.api.http.request_context import Service
 from bpc.storage.access.api_requests import Caller
@@ -45,7 +52,9 @@ class AdmittedCaller(NamedTuple):
 def find_known_caller(service: Service, request: Request, key: Credential, rule: AccessRule) -> Caller | None:
     """A caller who may do this as far as this process knows; the transaction then requires that nothing changed."""
     caller = service.callers.find(key, request.state.now)
-    if caller is None or service.settings.rate_limit_enabled or not may_from_memory(caller, request, *rule):
+    if caller is None or not may_from_memory(caller, request, *rule):
+        return None
+    if not try_take_rate_token(service, caller, request):
         return None
     request.state.meter.bill(caller.tenant_id)
     return caller

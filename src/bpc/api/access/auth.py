@@ -38,7 +38,7 @@ from bpc.core.formats.ids import PassportVersionId
 from bpc.core.policies import AccessRequest, Decision, Resource, decide_access, depends_on_sku
 from bpc.runtime.logs import get_logger
 from bpc.storage.access import api_requests, console_sessions
-from bpc.storage.access.api_requests import Caller, PepperedHash
+from bpc.storage.access.api_requests import Caller, PepperedHash, TokenBucketState
 from bpc.storage.access.console_sessions import SessionCaller
 from bpc.storage.connection import Connection
 from bpc.storage.database import begin_tenant_transaction
@@ -167,16 +167,30 @@ async def take_rate_token(service: Service, conn: Connection, caller: Caller, re
     """Take a token from the key's bucket, if the limit is on. Headers of the answer say how many are left."""
     if not service.settings.rate_limit_enabled:
         return
-    burst, rate = service.settings.rate_limit_burst, service.settings.rate_limit_rps
-    token = await api_requests.take_token(conn, caller.tenant_id, caller.key_hash, burst=burst, rate=rate)
+    token = await service.rate_slices.take(conn, caller)
+    _tell_rate(service, request, token)
+    if token.wait > 0:
+        service.metrics.limited.inc()
+        raise RateLimited("requests with this key", max(1, ceil(token.wait)))
+
+
+def try_take_rate_token(service: Service, caller: Caller, request: Request) -> bool:
+    """Take a token that this process has, without the database; False if it has none and the limit is on."""
+    if not service.settings.rate_limit_enabled:
+        return True
+    token = service.rate_slices.try_take(caller)
+    if token is not None:
+        _tell_rate(service, request, token)
+    return token is not None
+
+
+def _tell_rate(service: Service, request: Request, token: TokenBucketState) -> None:
+    burst, rate = service.rate_slices.burst, service.rate_slices.rate
     request.state.answer_headers = {
         "RateLimit-Limit": str(burst),
         "RateLimit-Remaining": str(int(token.left)),
         "RateLimit-Reset": str(ceil((burst - token.left) / rate)),
     }
-    if token.wait > 0:
-        service.metrics.limited.inc()
-        raise RateLimited("requests with this key", max(1, ceil(token.wait)))
 
 
 async def authorise(

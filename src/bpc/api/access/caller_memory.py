@@ -62,6 +62,10 @@ class CallerMemory:
         if len(self._callers) > self._most:
             self._callers.popitem(last=False)
 
+    def clear(self) -> None:
+        """Forget everybody."""
+        self._callers.clear()
+
     def forget(self, key: Credential) -> None:
         self._callers.pop(hash_credential(key), None)
 

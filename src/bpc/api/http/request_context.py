@@ -14,6 +14,7 @@ from starlette.requests import Request
 from bpc.api.access.admission import Admission
 from bpc.api.access.caller_memory import CallerMemory
 from bpc.api.access.denials import Denials
+from bpc.api.access.rate_slices import RateSlices
 from bpc.api.access.tenant_limits import HeavyRequestSlots, TenantMemory
 from bpc.api.http.telemetry import HttpMetrics
 from bpc.api.http.view_cache import ViewCache
@@ -76,6 +77,7 @@ class Service:
     readers: ProcessPool
     body_memory: TenantMemory
     answer_memory: TenantMemory
+    rate_slices: RateSlices
     key_ring: SigningService
     metrics: HttpMetrics = field(default_factory=HttpMetrics)
     denials: Denials = field(default_factory=Denials)

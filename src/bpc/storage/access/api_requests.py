@@ -163,6 +163,31 @@ async def take_token(conn: Connection, tenant: TenantId, key_hash: bytes, *, bur
     return TokenBucketState(row["tokens_left"], row["wait"])
 
 
+TAKE_TOKENS: Final[LiteralString] = "SELECT taken, tokens_left, wait FROM take_tokens($1, $2, $3, $4, $5)"
+
+
+class TakenTokens(NamedTuple):
+    """How many tokens were taken and how many are left in the bucket; without any, how long until there is one."""
+
+    taken: int
+    left: float
+    wait: float
+
+
+async def take_tokens(
+    conn: Connection, tenant: TenantId, key_hash: bytes, *, burst: int, rate: int, most: int
+) -> TakenTokens:
+    """Take up to `most` tokens at once, in a statement of its own. While the database takes no writes, there is one."""
+    try:
+        row = await conn.fetchrow(TAKE_TOKENS, tenant, key_hash, burst, rate, most)
+    except WRITE_ERRORS as error:
+        log.warning("requests could not be counted", reason=str(error)[:200])
+        return TakenTokens(1, 0, 0)
+    if row is None:
+        raise RuntimeError("take_tokens returned no row")
+    return TakenTokens(row["taken"], row["tokens_left"], row["wait"])
+
+
 # Idempotency keys -------------------------------------------------------------------------------------------------
 
 NO_ACTOR: Final = ActorId(UUID(int=0))  # of responses that an earlier release stored
