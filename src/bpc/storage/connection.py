@@ -29,6 +29,7 @@ from bpc.storage.statement_log import choose_connection_class
 
 RECOVERY_SECONDS: Final = 10
 ACCESS_CHANGED_SQLSTATE: Final = "BP002"  # of require_access_version
+KEY_USED_SQLSTATE: Final = "BP003"  # of require_new_key
 # Every table has an index that begins with the tenant. A plan that was made while a table had one page, and is kept,
 # would read all of it when it has thousands.
 PLAN_SETTINGS: Final = {"enable_seqscan": "off", "jit": "off"}
@@ -115,6 +116,23 @@ class AccessChanged(Exception):
     """What is known of a caller is out of date: a key, an actor, a role or a policy of the tenant has changed."""
 
 
+class KeyUsed(Exception):
+    """An Idempotency-Key was used before: its answer is to be repeated."""
+
+
+class NewKey(NamedTuple):
+    """An Idempotency-Key that is believed to be new, whose it is, and the hash of its request."""
+
+    actor: UUID
+    key: str
+    request_hash: bytes
+
+    def to_statement(self) -> str:
+        """Take the key. Its text is written in hexadecimal digits, so nothing of it can be taken for SQL."""
+        key = f"convert_from('\\x{self.key.encode().hex()}', 'UTF8')"
+        return f"SELECT require_new_key('{self.actor}', {key}, '\\x{self.request_hash.hex()}')"
+
+
 class RoleTransaction(Transaction):
     """The outermost transaction of a connection, which begins and takes on its role and tenant in one round trip.
 
@@ -144,8 +162,11 @@ class RoleTransaction(Transaction):
             self._state, conn._top_xact = TransactionState.FAILED, None
             if conn.is_in_transaction():
                 await conn.execute("ROLLBACK")
-            if isinstance(error, asyncpg.PostgresError) and error.sqlstate == ACCESS_CHANGED_SQLSTATE:
+            sqlstate = getattr(error, "sqlstate", None)
+            if sqlstate == ACCESS_CHANGED_SQLSTATE:
                 raise AccessChanged from None
+            if sqlstate == KEY_USED_SQLSTATE:
+                raise KeyUsed from None
             raise
         except BaseException:  # cancelled: the pool rolls back what it is given back
             self._state = TransactionState.FAILED

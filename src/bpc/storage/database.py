@@ -35,6 +35,7 @@ from bpc.storage.connection import (
     PLAN_SETTINGS,
     SYSTEM_ROLE,
     Connection,
+    NewKey,
     PooledConnection,
     RoleTransaction,
     connect,
@@ -69,15 +70,18 @@ class Database:
     address: Address
 
     @asynccontextmanager
-    async def tenant(self, tenant: TenantId, *, access_version: UUID | None = None) -> AsyncIterator[Connection]:
+    async def tenant(
+        self, tenant: TenantId, *, access_version: UUID | None = None, new_key: NewKey | None = None
+    ) -> AsyncIterator[Connection]:
         """A transaction as the application, bound to `tenant`.
 
-        Raises `AccessChanged` if the tenant's access no longer has this version.
+        Raises `AccessChanged` if the tenant's access no longer has this version, `KeyUsed` if the key is not new.
         """
-        async with self.plain() as conn:
-            transaction = begin_transaction(conn, APP_ROLE, tenant, access_version=access_version, is_last=True)
-            async with transaction:
-                yield conn
+        required = "" if access_version is None else f"; SELECT require_access_version('{access_version}')"
+        if new_key is not None:
+            required += f"; {new_key.to_statement()}"
+        async with self.plain() as conn, begin_transaction(conn, APP_ROLE, tenant, required, is_last=True):
+            yield conn
 
     @asynccontextmanager
     async def system(self, tenant: TenantId | None = None) -> AsyncIterator[Connection]:
@@ -145,19 +149,14 @@ async def use_system_role(conn: Connection) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def begin_transaction(
-    conn: Connection,
-    role: str,
-    tenant: TenantId | None = None,
-    *,
-    access_version: UUID | None = None,
-    is_last: bool = False,
+    conn: Connection, role: str, tenant: TenantId | None = None, required: str = "", *, is_last: bool = False
 ) -> AsyncIterator[None]:
-    """A transaction in this role, bound to `tenant` if there is one; `is_last` as in `RoleTransaction`."""
-    settings = f"SET LOCAL ROLE {role}"
-    if tenant:
-        settings += f"; SET LOCAL app.tenant_id = '{tenant}'"
-    if access_version is not None:
-        settings += f"; SELECT require_access_version('{access_version}')"
+    """A transaction in this role, bound to `tenant` if there is one; then what is `required` before anything else.
+
+    `is_last` is that of `RoleTransaction`.
+    """
+    set_tenant = f"; SET LOCAL app.tenant_id = '{tenant}'" if tenant else ""
+    settings = f"SET LOCAL ROLE {role}{set_tenant}{required}"
     if not conn.is_in_transaction():
         async with RoleTransaction(conn, settings, is_last=is_last):
             yield

@@ -1127,6 +1127,14 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'BP002', MESSAGE = 'the access of this tenant has changed';
   END IF;
 END $$;
+CREATE FUNCTION require_new_key(p_actor uuid, p_key text, p_hash bytea) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF EXISTS (SELECT FROM answered_by(current_tenant(), p_actor, p_key, p_hash)) THEN
+    RAISE EXCEPTION USING ERRCODE = 'BP003', MESSAGE = 'this idempotency key was used before';
+  END IF;
+END $$;
 CREATE FUNCTION search_grams(tenant uuid, content text, smallest integer) RETURNS bigint[]
     LANGUAGE sql IMMUTABLE STRICT COST 1000 PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'public'

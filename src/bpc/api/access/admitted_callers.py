@@ -24,7 +24,7 @@ from bpc.api.access.auth import (
 from bpc.api.access.caller_memory import Credential
 from bpc.api.http.request_context import Service
 from bpc.storage.access.api_requests import Caller
-from bpc.storage.connection import AccessChanged, Connection
+from bpc.storage.connection import AccessChanged, Connection, KeyUsed, NewKey
 
 RECHECK_AFTER_SECONDS: Final = 0.25  # a caller of unknown version who waited longer is checked again
 LARGE_BODY_BYTES: Final = 65_536  # before a larger body is read, the database is asked who sends it
@@ -74,16 +74,29 @@ async def look_up_caller(
     return caller
 
 
-async def begin_for(stack: AsyncExitStack, service: Service, admission: AdmittedCaller) -> tuple[Connection, bool]:
-    """Begin the transaction, and return whether the caller is still what it was when it was admitted."""
+class BegunTransaction(NamedTuple):
+    """A transaction, whether its caller is what it was when it was admitted, and whether it took a new key."""
+
+    conn: Connection
+    is_current: bool
+    is_new_key: bool
+
+
+async def begin_for(
+    stack: AsyncExitStack, service: Service, admission: AdmittedCaller, new_key: NewKey | None
+) -> BegunTransaction:
+    """Begin the transaction of a request. Whether the caller may, or what the key was used for, may have to be asked."""
     tenant, version = admission.caller.tenant_id, admission.caller.access_version
     is_current = version is not None or time.monotonic() - admission.at <= RECHECK_AFTER_SECONDS
     try:
-        conn = await stack.enter_async_context(service.database.tenant(tenant, access_version=version))
+        transaction = service.database.tenant(tenant, access_version=version, new_key=new_key)
+        return BegunTransaction(await stack.enter_async_context(transaction), is_current, new_key is not None)
     except AccessChanged:
         service.callers.forget(admission.key)
-        conn, is_current = await stack.enter_async_context(service.database.tenant(tenant)), False
-    return conn, is_current
+        is_current = False
+    except KeyUsed:
+        is_current = is_current and version is None
+    return BegunTransaction(await stack.enter_async_context(service.database.tenant(tenant)), is_current, False)
 
 
 def announces_large_body(request: Request) -> bool:

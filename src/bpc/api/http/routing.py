@@ -60,7 +60,7 @@ from bpc.core.four_eyes import FourEyesAction
 from bpc.runtime import clock
 from bpc.storage.access import api_requests
 from bpc.storage.access.api_requests import Caller
-from bpc.storage.connection import AccessChanged, Connection
+from bpc.storage.connection import AccessChanged, Connection, NewKey
 from bpc.storage.database import begin_tenant_transaction
 
 Kind = Literal["read", "write", "ask", "open", "granted"]
@@ -244,8 +244,9 @@ class PermissionedRoute(APIRoute):
                 async with self._open_transaction(service, admission, body_request):
                     return await answer(body_request)
             request_hash = hash_request(caller, body_request, body_hash)
-            async with self._open_transaction(service, admission, body_request) as conn:
-                return await self._answer_once(conn, caller, key, request_hash, body_request, answer)
+            new_key = NewKey(caller.actor_id, key, request_hash)
+            async with self._open_transaction(service, admission, body_request, new_key) as conn:
+                return await self._answer_once(conn, caller, new_key, body_request, answer)
 
     async def _admit(self, service: Service, request: Request) -> AdmittedCaller:
         """Return the authorised caller. The connection is given back before anything else is waited for."""
@@ -260,7 +261,7 @@ class PermissionedRoute(APIRoute):
 
     @asynccontextmanager
     async def _open_transaction(
-        self, service: Service, admission: AdmittedCaller, request: Request
+        self, service: Service, admission: AdmittedCaller, request: Request, new_key: NewKey | None = None
     ) -> AsyncIterator[Connection]:
         """Open the transaction of the route and set its context.
 
@@ -273,7 +274,7 @@ class PermissionedRoute(APIRoute):
             self._take_turn(service, admission.key, request),
             AsyncExitStack() as stack,
         ):
-            conn, is_current = await begin_for(stack, service, admission)
+            conn, is_current, request.state.is_new_key = await begin_for(stack, service, admission, new_key)
             request.state.now = clock.now()
             if not is_current or caller.has_expired(request.state.now):
                 caller = await authenticate(service, conn, request, admission.key, request.state.now)
@@ -286,19 +287,21 @@ class PermissionedRoute(APIRoute):
         return self.heavy if isinstance(self.heavy, bool) else self.heavy(await request.body())
 
     async def _answer_once(
-        self, conn: Connection, caller: Caller, key: str, request_hash: Digest, request: Request, answer: RouteHandler
+        self, conn: Connection, caller: Caller, new_key: NewKey, request: Request, answer: RouteHandler
     ) -> Response:
         """Return the stored answer of this Idempotency-Key; without one, run the route and store its answer."""
-        stored_answer = await api_requests.lock_key_and_find_response(conn, caller, key, request_hash)
-        if stored_answer is not None:
-            return repeat_answer(stored_answer, request_hash)
+        _, key, request_hash = new_key
+        if not request.state.is_new_key:
+            stored_answer = await api_requests.lock_key_and_find_response(conn, caller, key, request_hash)
+            if stored_answer is not None:
+                return repeat_answer(stored_answer, Digest(request_hash))
         response = await self._answer_or_ask(request, answer)
         if response.status_code < 300:
             await api_requests.store_response(
                 conn,
                 caller.tenant_id,
                 key,
-                to_stored_answer(response, request_hash, secret=self.secret),
+                to_stored_answer(response, Digest(request_hash), secret=self.secret),
                 actor=caller.actor_id,
             )
         return response
