@@ -151,7 +151,10 @@ async def test_a_connection_comes_back_with_nothing_of_the_last_request(database
         assert not await conn.fetchval("SELECT current_setting('app.tenant_id', true)")
         assert await conn.fetchval("SHOW statement_timeout") == "0"
         assert await conn.fetchval("SELECT count(*) FROM pg_listening_channels()") == 0
-        assert await conn.fetchval("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
+        assert (
+            await conn.fetchval("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()")
+            == 0
+        )
         assert await conn.fetchval("SELECT current_user") == "bpc_app"
 
 

@@ -85,7 +85,7 @@ class BegunTransaction(NamedTuple):
 async def begin_for(
     stack: AsyncExitStack, service: Service, admission: AdmittedCaller, new_key: NewKey | None
 ) -> BegunTransaction:
-    """Begin the transaction of a request. Whether the caller may, or what the key was used for, may have to be asked."""
+    """Begin the transaction of a request. Who calls, or what the key was used for, may have to be asked in it."""
     tenant, version = admission.caller.tenant_id, admission.caller.access_version
     is_current = version is not None or time.monotonic() - admission.at <= RECHECK_AFTER_SECONDS
     try:

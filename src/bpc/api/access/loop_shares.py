@@ -174,8 +174,8 @@ SHORT_STEP_SECONDS: Final = 0.0003
 class StepClock:
     """The CPU time of steps. Reading it is a system call, which costs more than most steps.
 
-    A short step counts as long as it took by the clock on the wall. Only after a longer one, during which the thread may
-    have had to wait for a processor, is the CPU time read: what was used since the last reading and is not counted yet.
+    A short step counts as long as it took by the clock on the wall. Only after a longer one, during which the thread
+    may have waited for a processor, is the CPU time read: what was used since the last reading and is not counted yet.
     """
 
     __slots__ = ("_counted", "_read_at")

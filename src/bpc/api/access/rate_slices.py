@@ -63,6 +63,10 @@ class RateSlices:
         left = self._add(caller.key_hash, size, taken - 1, in_bucket)
         return TokenBucketState(min(self.burst, in_bucket + left), 0.0)
 
+    def clear(self) -> None:
+        """Forget what was taken."""
+        self._slices.clear()
+
     def _choose_size(self, key: bytes) -> int:
         part = self._slices.get(key)
         if part is None:
