@@ -74,6 +74,7 @@ OTHER_POLICIES = {
         (table, "key_lookup", "bpc_owner", "SELECT"): "a key, and what it may, is found before its tenant is known"
         for table in KEY_LOOKUP_TABLES
     },
+    ("tenants", "access_changes", "bpc_owner", "UPDATE"): "whoever changes access renews its version, also an operator",
     ("console_sessions", "session_lookup", "bpc_owner", "SELECT"): "find_session runs as the owner",
     **{
         (table, "text_search", "bpc_owner", "SELECT"): "the search runs as the owner, for the bound tenant"

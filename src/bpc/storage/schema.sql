@@ -1297,19 +1297,28 @@ GRANT ALL ON FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregat
 REVOKE ALL ON FUNCTION offers_to_this_tenant() FROM PUBLIC;
 GRANT ALL ON FUNCTION offers_to_this_tenant() TO bpc_app;
 REVOKE ALL ON FUNCTION put_into_log_outbox() FROM PUBLIC;
+REVOKE ALL ON FUNCTION read_version_at_once(the_tenant uuid, known uuid, the_version uuid, which text, OUT is_current boolean, OUT content bytea, OUT waived integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION read_version_at_once(the_tenant uuid, known uuid, the_version uuid, which text, OUT is_current boolean, OUT content bytea, OUT waived integer) TO bpc_app;
 REVOKE ALL ON FUNCTION refuse() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_before_anchor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_loose_anchor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_unless_draft() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_when_sealed() FROM PUBLIC;
 REVOKE ALL ON FUNCTION renew_access_version() FROM PUBLIC;
+REVOKE ALL ON FUNCTION renew_own_access_version() FROM PUBLIC;
 REVOKE ALL ON FUNCTION renew_statistics() FROM PUBLIC;
 GRANT ALL ON FUNCTION renew_statistics() TO bpc_app;
+REVOKE ALL ON FUNCTION require_access_version(known uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION require_access_version(known uuid) TO bpc_app;
+REVOKE ALL ON FUNCTION require_new_key(p_actor uuid, p_key text, p_hash bytea) FROM PUBLIC;
+GRANT ALL ON FUNCTION require_new_key(p_actor uuid, p_key text, p_hash bytea) TO bpc_app;
 REVOKE ALL ON FUNCTION search_grams(tenant uuid, content text, smallest integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION search_grams(tenant uuid, content text, smallest integer) TO bpc_app;
 REVOKE ALL ON FUNCTION state_new_version() FROM PUBLIC;
 REVOKE ALL ON FUNCTION take_token(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, OUT tokens_left double precision, OUT wait double precision) FROM PUBLIC;
 GRANT ALL ON FUNCTION take_token(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, OUT tokens_left double precision, OUT wait double precision) TO bpc_app;
+REVOKE ALL ON FUNCTION take_tokens(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, p_most integer, OUT taken integer, OUT tokens_left double precision, OUT wait double precision) FROM PUBLIC;
+GRANT ALL ON FUNCTION take_tokens(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, p_most integer, OUT taken integer, OUT tokens_left double precision, OUT wait double precision) TO bpc_app;
 
 -- actor_identities ----------------------------------------------------------------------------------------------
 CREATE TABLE actor_identities (
@@ -3820,7 +3829,7 @@ ALTER TABLE tenants FORCE ROW LEVEL SECURITY;
 ALTER TABLE tenants ADD CONSTRAINT tenants_pkey PRIMARY KEY (tenant_id);
 ALTER TABLE tenants ADD CONSTRAINT tenants_slug_key UNIQUE (slug);
 CREATE UNIQUE INDEX tenants_public_host_key ON tenants USING btree (public_host) WHERE (public_host IS NOT NULL);
-CREATE TRIGGER tenants_renew_access BEFORE UPDATE OF is_active ON tenants FOR EACH ROW EXECUTE FUNCTION renew_own_access_version();
+CREATE TRIGGER tenants_renew_access BEFORE UPDATE OF is_active ON tenants FOR EACH ROW WHEN ((new.is_active IS DISTINCT FROM old.is_active)) EXECUTE FUNCTION renew_own_access_version();
 ALTER TABLE tenants ENABLE ROW LEVEL SECURITY;
 CREATE POLICY access_changes ON tenants FOR UPDATE TO bpc_owner USING (true);
 CREATE POLICY all_tenants ON tenants TO bpc_system USING (true) WITH CHECK (true);

@@ -2,9 +2,11 @@
 -- each change of its keys, actors, roles and policies. A request says which version it knows; if that is out of date,
 -- its transaction does not begin, and the caller is looked up again. So a revocation holds at the next request.
 
-ALTER TABLE tenants ADD COLUMN access_version uuid NOT NULL DEFAULT gen_random_uuid();
+-- A random version, not a number: after a restored backup, an old number could come again. Tenants that are there have
+-- the nil version until their first change, so the table is not rewritten.
+ALTER TABLE tenants ADD COLUMN access_version uuid NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000';
+ALTER TABLE tenants ALTER COLUMN access_version SET DEFAULT gen_random_uuid();
 
--- A random version, not a number: after a restored backup, an old number could come again.
 CREATE FUNCTION renew_access_version() RETURNS trigger
   LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -25,7 +27,7 @@ END $$;
 
 -- A new key, actor or role changes nothing for callers that are known.
 CREATE TRIGGER tenants_renew_access BEFORE UPDATE OF is_active ON tenants
-  FOR EACH ROW EXECUTE FUNCTION renew_own_access_version();
+  FOR EACH ROW WHEN (NEW.is_active IS DISTINCT FROM OLD.is_active) EXECUTE FUNCTION renew_own_access_version();
 CREATE TRIGGER api_keys_renew_access AFTER DELETE OR UPDATE OF actor_id, key_prefix, key_hash, expires_at, revoked_at
   ON api_keys FOR EACH ROW EXECUTE FUNCTION renew_access_version();
 CREATE TRIGGER actors_renew_access AFTER DELETE OR UPDATE OF type, is_active
@@ -55,3 +57,5 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'BP002', MESSAGE = 'the access of this tenant has changed';
   END IF;
 END $$;
+REVOKE ALL ON FUNCTION require_access_version(uuid), renew_own_access_version() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION require_access_version(uuid) TO bpc_app;

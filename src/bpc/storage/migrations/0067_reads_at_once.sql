@@ -25,3 +25,5 @@ BEGIN
        WHERE tenant_id = the_tenant AND passport_version_id = the_version;
   END CASE;
 END $$;
+REVOKE ALL ON FUNCTION read_version_at_once(uuid, uuid, uuid, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION read_version_at_once(uuid, uuid, uuid, text) TO bpc_app;

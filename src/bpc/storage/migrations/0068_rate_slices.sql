@@ -23,3 +23,5 @@ BEGIN
     UPDATE rate_limit_buckets SET tokens = tokens - taken WHERE tenant_id = p_tenant AND key_hash = p_key;
   END IF;
 END $$;
+REVOKE ALL ON FUNCTION take_tokens(uuid, bytea, integer, integer, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION take_tokens(uuid, bytea, integer, integer, integer) TO bpc_app;

@@ -8,3 +8,5 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'BP003', MESSAGE = 'this idempotency key was used before';
   END IF;
 END $$;
+REVOKE ALL ON FUNCTION require_new_key(uuid, text, bytea) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION require_new_key(uuid, text, bytea) TO bpc_app;
