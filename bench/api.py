@@ -197,8 +197,10 @@ def read_load(output: str) -> LoadResult:
         raise RuntimeError(f"wrk said something else: {output}")
     error_count = re.search(r"Non-2xx or 3xx responses: ([0-9]+)", output)
     errors = 0 if error_count is None else int(error_count[1])
-    if broken := re.search(r"Socket errors: connect ([0-9]+), read ([0-9]+), write ([0-9]+), timeout ([0-9]+)", output):
-        errors += sum(map(int, broken.groups()))
+    if socket_errors := re.search(
+        r"Socket errors: connect ([0-9]+), read ([0-9]+), write ([0-9]+), timeout ([0-9]+)", output
+    ):
+        errors += sum(map(int, socket_errors.groups()))
     return LoadResult(float(rate[1]), _read_percentile(output, 99), errors, _read_percentile(output, 50))
 
 

@@ -77,10 +77,10 @@ class Database:
 
         Raises `AccessChanged` if the tenant's access no longer has this version, `KeyUsed` if the key is not new.
         """
-        required = "" if access_version is None else f"; SELECT require_access_version('{access_version}')"
+        conditions = "" if access_version is None else f"; SELECT require_access_version('{access_version}')"
         if new_key is not None:
-            required += f"; {new_key.to_statement()}"
-        async with self.plain() as conn, begin_transaction(conn, APP_ROLE, tenant, required, is_last=True):
+            conditions += f"; {new_key.to_statement()}"
+        async with self.plain() as conn, begin_transaction(conn, APP_ROLE, tenant, conditions, is_last=True):
             yield conn
 
     @asynccontextmanager
@@ -149,14 +149,14 @@ async def use_system_role(conn: Connection) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def begin_transaction(
-    conn: Connection, role: str, tenant: TenantId | None = None, required: str = "", *, is_last: bool = False
+    conn: Connection, role: str, tenant: TenantId | None = None, conditions: str = "", *, is_last: bool = False
 ) -> AsyncIterator[None]:
-    """A transaction in this role, bound to `tenant` if there is one; then what is `required` before anything else.
+    """A transaction in this role, bound to `tenant` if there is one; then the `conditions` before anything else.
 
     `is_last` is that of `RoleTransaction`.
     """
     set_tenant = f"; SET LOCAL app.tenant_id = '{tenant}'" if tenant else ""
-    settings = f"SET LOCAL ROLE {role}{set_tenant}{required}"
+    settings = f"SET LOCAL ROLE {role}{set_tenant}{conditions}"
     if not conn.is_in_transaction():
         async with RoleTransaction(conn, settings, is_last=is_last):
             yield

@@ -110,8 +110,8 @@ async def test_a_denial_is_recorded_once_whether_or_not_the_caller_was_known(
     for _ in range(3):
         assert (await api.post(PATH, BODY)).status_code == 403
 
-    denied = await superuser.fetchval("SELECT count(*) FROM events WHERE event_type = 'ACCESS_DENIED'")
-    assert denied == 3
+    count = await superuser.fetchval("SELECT count(*) FROM events WHERE event_type = 'ACCESS_DENIED'")
+    assert count == 3
     await api.http.aclose()
 
 

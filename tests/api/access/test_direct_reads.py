@@ -25,15 +25,15 @@ async def version(admin: Api, service: Service, database: Database, tenant: Tena
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is sent to the database from now on."""
-    sent: list[str] = []
+    queries: list[str] = []
     for name in ("execute", "fetchrow", "fetch", "fetchval"):
-        monkeypatch.setattr(asyncpg.Connection, name, _note(getattr(asyncpg.Connection, name), sent))
-    return sent
+        monkeypatch.setattr(asyncpg.Connection, name, _note(getattr(asyncpg.Connection, name), queries))
+    return queries
 
 
-def _note(method: Any, sent: list[str]) -> Any:
+def _note(method: Any, queries: list[str]) -> Any:
     async def noted(conn: Any, query: str, *arguments: Any, **options: Any) -> Any:
-        sent.append(" ".join(query.split()))
+        queries.append(" ".join(query.split()))
         return await method(conn, query, *arguments, **options)
 
     return noted

@@ -36,21 +36,21 @@ class CallerMemory:
 
     def find(self, key: Credential, now: datetime) -> Caller | None:
         """The caller of this key, unless it is not known, has expired, or the time of its use is to be written."""
-        known = self.find_text(key.text, now)
-        return None if known is None else known[1]
+        entry = self.find_text(key.text, now)
+        return None if entry is None else entry[1]
 
     def find_text(self, text: str, now: datetime) -> tuple[Credential, Caller] | None:
         """The same by the text of a key, which need not be parsed: only a right one has this hash."""
         digest = _hash_text(text)
-        known = self._callers.get(digest)
-        if known is None:
+        entry = self._callers.get(digest)
+        if entry is None:
             return None
-        _, caller = known
+        _, caller = entry
         if caller.has_expired(now) or not caller.was_used_lately(now):
             del self._callers[digest]
             return None
         self._callers.move_to_end(digest)
-        return known
+        return entry
 
     def remember(self, key: Credential, caller: Caller, now: datetime) -> None:
         """Remember a caller whose key was checked, unless the next request has to write something about the key."""

@@ -44,26 +44,26 @@ class DirectRead:
 
     async def answer(self, scope: Mapping[str, Any], permission: str, resource: str | None) -> Response | None:
         """The answer, or None if the route has to give it. What alternatives of the permission show, routes decide."""
-        asked = _read_request(scope, self.which)
+        target = _read_request(scope, self.which)
         service: Service = scope["app"].state.service
-        known = None if asked is None else service.callers.find_text(asked.key, clock.now())
-        if asked is None or known is None:
+        entry = None if target is None else service.callers.find_text(target.key, clock.now())
+        if target is None or entry is None:
             return None
         request = Request(scope)  # type: ignore[arg-type]
         request.state.now = clock.now()
-        caller = find_known_caller(service, request, known[0], AccessRule(permission, resource, ()))
+        caller = find_known_caller(service, request, entry[0], AccessRule(permission, resource, ()))
         if caller is None:
             return None
-        view = service.views.find(caller.tenant_id, asked.version, asked.audience)
-        if asked.audience and view is None:
+        view = service.views.find(caller.tenant_id, target.version, target.audience)
+        if target.audience and view is None:
             return None
-        row = await self._read_row(service, request, known[0], caller, asked.version)
+        row = await self._read_row(service, request, entry[0], caller, target.version)
         if row is None or row.content is None:
             return None
         if view is None:
-            answer = serve_bytes(row.content, JSON, asked.etag)
+            answer = serve_bytes(row.content, JSON, target.etag)
         else:
-            answer = serve_bytes(view, JSON, asked.etag, headers_beside={"X-Waived-Entries": str(row.waived)})
+            answer = serve_bytes(view, JSON, target.etag, headers_beside={"X-Waived-Entries": str(row.waived)})
         return hold_answer(service.answer_memory, caller.tenant_id, answer)
 
     async def _read_row(

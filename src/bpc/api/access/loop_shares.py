@@ -178,21 +178,21 @@ class StepClock:
     may have waited for a processor, is the CPU time read: what was used since the last reading and is not counted yet.
     """
 
-    __slots__ = ("_counted", "_read_at")
+    __slots__ = ("_step_seconds", "_read_at")
 
     def __init__(self) -> None:
         self._read_at = 0.0
-        self._counted = 0.0
+        self._step_seconds = 0.0
 
     def measure(self, seconds: float) -> float:
         """The CPU time of a step that has just ended and took so many seconds."""
         if seconds < SHORT_STEP_SECONDS:
-            self._counted += seconds
+            self._step_seconds += seconds
             return seconds
         now = time.thread_time()
-        used = now - self._read_at - self._counted
-        self._read_at, self._counted = now, 0.0
-        return min(seconds, max(0.0, used))
+        cpu_seconds = now - self._read_at - self._step_seconds
+        self._read_at, self._step_seconds = now, 0.0
+        return min(seconds, max(0.0, cpu_seconds))
 
 
 _STEPS: Final = StepClock()

@@ -43,11 +43,11 @@ class RateSlices:
     def try_take(self, caller: Caller) -> TokenBucketState | None:
         """A token of the slice that this process has, if there is one."""
         part = self._slices.get(caller.key_hash)
-        passed = 0.0 if part is None else self._clock() - part.taken_at
-        if part is None or not part.tokens or passed > SLICE_SECONDS:
+        seconds = 0.0 if part is None else self._clock() - part.taken_at
+        if part is None or not part.tokens or seconds > SLICE_SECONDS:
             return None
         part.tokens -= 1
-        return TokenBucketState(min(self.burst, part.in_bucket + part.tokens + passed * self.rate), 0.0)
+        return TokenBucketState(min(self.burst, part.in_bucket + part.tokens + seconds * self.rate), 0.0)
 
     async def take(self, conn: Connection, caller: Caller) -> TokenBucketState:
         """A token of the slice, or of a new one. Without any, `wait` says when there is one."""
@@ -55,12 +55,12 @@ class RateSlices:
         if state is not None:
             return state
         size = self._choose_size(caller.key_hash)
-        taken, in_bucket, wait = await take_tokens(
+        count, in_bucket, wait = await take_tokens(
             conn, caller.tenant_id, caller.key_hash, burst=self.burst, rate=self.rate, most=size
         )
-        if not taken:
+        if not count:
             return TokenBucketState(in_bucket, wait)
-        left = self._add(caller.key_hash, size, taken - 1, in_bucket)
+        left = self._add(caller.key_hash, size, count - 1, in_bucket)
         return TokenBucketState(min(self.burst, in_bucket + left), 0.0)
 
     def clear(self) -> None:

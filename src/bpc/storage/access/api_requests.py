@@ -169,7 +169,7 @@ TAKE_TOKENS: Final[LiteralString] = "SELECT taken, tokens_left, wait FROM take_t
 class TakenTokens(NamedTuple):
     """How many tokens were taken and how many are left in the bucket; without any, how long until there is one."""
 
-    taken: int
+    number: int
     left: float
     wait: float
 
