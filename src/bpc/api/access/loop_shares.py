@@ -178,7 +178,7 @@ class StepClock:
     may have waited for a processor, is the CPU time read: what was used since the last reading and is not counted yet.
     """
 
-    __slots__ = ("_step_seconds", "_read_at")
+    __slots__ = ("_read_at", "_step_seconds")
 
     def __init__(self) -> None:
         self._read_at = 0.0
