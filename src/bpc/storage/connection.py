@@ -97,8 +97,8 @@ class PooledConnection(asyncpg.Connection):
 
 async def release(pool: "asyncpg.Pool[asyncpg.Record]", conn: Any) -> None:
     """Give a connection back to its pool."""
-    pooled = getattr(conn, "_con", None)
-    if isinstance(pooled, PooledConnection) and pooled.is_reset:
+    own_connection = getattr(conn, "_con", None)
+    if isinstance(own_connection, PooledConnection) and own_connection.is_reset:
         # Nothing is waited for, so it takes no task that goes on if this one is cancelled.
         await conn._holder.release(None)
     else:
@@ -107,9 +107,9 @@ async def release(pool: "asyncpg.Pool[asyncpg.Record]", conn: Any) -> None:
 
 def mark_clean(conn: Connection) -> None:
     """Say that what was just run on a connection of a pool left nothing behind in its session."""
-    pooled = getattr(conn, "_con", None)
-    if isinstance(pooled, PooledConnection):
-        pooled.is_reset = True
+    own_connection = getattr(conn, "_con", None)
+    if isinstance(own_connection, PooledConnection):
+        own_connection.is_reset = True
 
 
 class AccessChanged(Exception):
