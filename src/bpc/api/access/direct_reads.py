@@ -63,7 +63,7 @@ class DirectRead:
         if view is None:
             answer = serve_bytes(row.content, JSON, target.etag)
         else:
-            answer = serve_bytes(view, JSON, target.etag, headers_beside={"X-Waived-Entries": str(row.waived)})
+            answer = serve_bytes(view, JSON, target.etag, headers_beside={"X-Waived-Entries": str(row.waived_count)})
         return hold_answer(service.answer_memory, caller.tenant_id, answer)
 
     async def _read_row(

@@ -212,14 +212,14 @@ def install_meter(loop: asyncio.AbstractEventLoop) -> None:
     loop.set_task_factory(create_task)  # type: ignore[arg-type]
 
 
-async def run_metered(measured: Coroutine[Any, Any, Any], meter: CpuMeter) -> Any:
+async def run_metered(steps: Coroutine[Any, Any, Any], meter: CpuMeter) -> Any:
     """Run a coroutine and add the CPU time of each of its steps to the meter."""
-    return await _drive(measured, meter)
+    return await _drive(steps, meter)
 
 
 @coroutine
-def _drive(measured: Coroutine[Any, Any, Any], meter: CpuMeter) -> Any:
-    resume: Callable[[Any], Any] = measured.send
+def _drive(steps: Coroutine[Any, Any, Any], meter: CpuMeter) -> Any:
+    resume: Callable[[Any], Any] = steps.send
     value: Any = None
     read_clock, measure = time.perf_counter, _STEPS.measure
     try:
@@ -232,10 +232,10 @@ def _drive(measured: Coroutine[Any, Any, Any], meter: CpuMeter) -> Any:
             finally:
                 meter.add(measure(read_clock() - began))
             try:
-                value, resume = (yield step_result), measured.send
+                value, resume = (yield step_result), steps.send
             except GeneratorExit:
                 raise
             except BaseException as error:  # noqa: BLE001 (it is for the coroutine inside)
-                value, resume = error, measured.throw
+                value, resume = error, steps.throw
     finally:
-        measured.close()
+        steps.close()

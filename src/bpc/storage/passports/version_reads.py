@@ -11,10 +11,10 @@ READ_AT_ONCE: Final[LiteralString] = "SELECT is_current, content, waived FROM re
 
 
 class VersionRead(NamedTuple):
-    """`content` is None if there is no such version; for a view it is empty, and `waived` says how many entries are."""
+    """`content` is None if there is no such version; empty for a view, of which `waived_count` entries are waived."""
 
     content: bytes | None
-    waived: int | None
+    waived_count: int | None
 
 
 async def read_version_at_once(
