@@ -57,8 +57,7 @@ JOB_TABLES = {"batch", "schedule", *WITHOUT_A_REFERENCE}
 LOG_TABLES, STATUS_TABLES = ("log_outbox", "log_openings", "log_proofs"), ("status_lists", "status_statements")
 SEEN_BY_THE_SYSTEM = {"tenants", "status_entries", *LOG_TABLES, *STATUS_TABLES} | {f"jobs.{t}" for t in JOB_TABLES}
 WRITTEN_BY_THE_SYSTEM = {"retention_anchors", "removed_events", "log_openings", "log_proofs", "status_statements"}
-# What speaks before row-level security does: a trigger of ours, for there is no event where this anchor would be,
-# and a place in the queue that only the queue gives.
+# What speaks before row-level security does: a trigger (no event is at this anchor), and a place the queue gives.
 REFUSED_FIRST = {"event_anchors": "BP001", "jobs.job_ready": "428C9"}
 # Every row-level policy that is not simply "the own tenant's rows", and why.
 OTHER_POLICIES = {
@@ -74,6 +73,7 @@ OTHER_POLICIES = {
         (table, "key_lookup", "bpc_owner", "SELECT"): "a key, and what it may, is found before its tenant is known"
         for table in KEY_LOOKUP_TABLES
     },
+    ("tenants", "access_changes", "bpc_owner", "UPDATE"): "whoever changes access renews its version",
     ("console_sessions", "session_lookup", "bpc_owner", "SELECT"): "find_session runs as the owner",
     **{
         (table, "text_search", "bpc_owner", "SELECT"): "the search runs as the owner, for the bound tenant"

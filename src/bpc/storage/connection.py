@@ -28,6 +28,8 @@ from bpc.storage.error_mapping import DRIVER_ERRORS, map_connection_error, map_d
 from bpc.storage.statement_log import choose_connection_class
 
 RECOVERY_SECONDS: Final = 10
+ACCESS_CHANGED_SQLSTATE: Final = "BP002"  # of require_access_version
+KEY_USED_SQLSTATE: Final = "BP003"  # of require_new_key
 # Every table has an index that begins with the tenant. A plan that was made while a table had one page, and is kept,
 # would read all of it when it has thousands.
 PLAN_SETTINGS: Final = {"enable_seqscan": "off", "jit": "off"}
@@ -72,20 +74,82 @@ async def open_connection(address: Address) -> AsyncIterator[Connection]:
 # Transactions -----------------------------------------------------------------------------------------------------
 
 
+class PooledConnection(asyncpg.Connection):
+    """A connection of a pool. `is_reset` says that its session was reset after the last statement it ran."""
+
+    __slots__ = ("is_reset",)
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.is_reset = False
+
+    async def reset_session(self) -> None:
+        """Reset the session, so that a forgotten setting of one tenant is harmless to the next."""
+        if self.is_reset:
+            self.is_reset = False
+        else:
+            await self.execute(self.get_session_reset())
+
+    def get_session_reset(self) -> str:
+        # RESET ALL, which the driver's own query ends with, leaves the role as it is.
+        return f"{self.get_reset_query()}; RESET ROLE"
+
+
+async def release(pool: "asyncpg.Pool[asyncpg.Record]", conn: Any) -> None:
+    """Give a connection back to its pool."""
+    own_connection = getattr(conn, "_con", None)
+    if isinstance(own_connection, PooledConnection) and own_connection.is_reset:
+        # Nothing is waited for, so it takes no task that goes on if this one is cancelled.
+        await conn._holder.release(None)
+    else:
+        await pool.release(conn)
+
+
+def mark_clean(conn: Connection) -> None:
+    """Say that what was just run on a connection of a pool left nothing behind in its session."""
+    own_connection = getattr(conn, "_con", None)
+    if isinstance(own_connection, PooledConnection):
+        own_connection.is_reset = True
+
+
+class AccessChanged(Exception):
+    """What is known of a caller is out of date: a key, an actor, a role or a policy of the tenant has changed."""
+
+
+class KeyUsed(Exception):
+    """An Idempotency-Key was used before: its answer is to be repeated."""
+
+
+class NewKey(NamedTuple):
+    """An Idempotency-Key that is believed to be new, whose it is, and the hash of its request."""
+
+    actor: UUID
+    key: str
+    request_hash: bytes
+
+    def to_statement(self) -> str:
+        """Take the key. Its text is written in hexadecimal digits, so nothing of it can be taken for SQL."""
+        key = f"convert_from('\\x{self.key.encode().hex()}', 'UTF8')"
+        return f"SELECT require_new_key('{self.actor}', {key}, '\\x{self.request_hash.hex()}')"
+
+
 class RoleTransaction(Transaction):
     """The outermost transaction of a connection, which begins and takes on its role and tenant in one round trip.
 
     `settings` are statements that are LOCAL to it. The driver's own transaction sends BEGIN alone; this one sends BEGIN
     and the settings together, before any other statement. Transactions inside it are the driver's savepoints.
+
+    With `is_last`, nothing follows on the connection before the pool has it back: COMMIT resets the session too.
     """
 
-    __slots__ = ("_own_connection", "_settings")
+    __slots__ = ("_is_last", "_own_connection", "_settings")
 
-    def __init__(self, conn: Connection, settings: str) -> None:
+    def __init__(self, conn: Connection, settings: str, *, is_last: bool = False) -> None:
         # The driver keeps on the connection itself, not on the pool's proxy, which transaction is the outermost.
         self._own_connection: Any = getattr(conn, "_con", conn)
         super().__init__(self._own_connection, None, readonly=False, deferrable=False)
         self._settings = settings
+        self._is_last = is_last and isinstance(self._own_connection, PooledConnection)
 
     async def start(self) -> None:
         conn = self._own_connection
@@ -94,15 +158,35 @@ class RoleTransaction(Transaction):
         conn._top_xact = self
         try:
             await conn.execute(f"BEGIN; {self._settings}")
-        except Exception:
+        except Exception as error:
             self._state, conn._top_xact = TransactionState.FAILED, None
             if conn.is_in_transaction():
                 await conn.execute("ROLLBACK")
+            sqlstate = getattr(error, "sqlstate", None)
+            if sqlstate == ACCESS_CHANGED_SQLSTATE:
+                raise AccessChanged from None
+            if sqlstate == KEY_USED_SQLSTATE:
+                raise KeyUsed from None
             raise
         except BaseException:  # cancelled: the pool rolls back what it is given back
             self._state = TransactionState.FAILED
             raise
         self._state = TransactionState.STARTED
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not None or not self._is_last:
+            await super().__aexit__(kind, error, trace)
+            return
+        conn = self._own_connection
+        if self._state is not TransactionState.STARTED or conn._top_xact is not self:
+            raise asyncpg.InterfaceError("there is no transaction to commit")
+        conn._top_xact, self._managed = None, False
+        try:
+            await conn.execute(f"COMMIT; {conn.get_session_reset()}")
+        except BaseException:
+            self._state = TransactionState.FAILED
+            raise
+        self._state, conn.is_reset = TransactionState.COMMITTED, True
 
 
 # Reading rows -----------------------------------------------------------------------------------------------------

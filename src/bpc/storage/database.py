@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, LiteralString, TypeAlias
+from uuid import UUID
 
 import asyncpg
 
@@ -34,10 +35,14 @@ from bpc.storage.connection import (
     PLAN_SETTINGS,
     SYSTEM_ROLE,
     Connection,
+    NewKey,
+    PooledConnection,
     RoleTransaction,
     connect,
     ensure_roles,
+    mark_clean,
     open_connection,
+    release,
 )
 from bpc.storage.error_mapping import DRIVER_ERRORS, map_connection_error, map_driver_error
 from bpc.storage.migrate import MIGRATION_LOCK, list_migrations, migrate, require_current_schema
@@ -65,15 +70,23 @@ class Database:
     address: Address
 
     @asynccontextmanager
-    async def tenant(self, tenant: TenantId) -> AsyncIterator[Connection]:
-        """A transaction as the application, bound to `tenant`."""
-        async with self.plain() as conn, begin_tenant_transaction(conn, tenant):
+    async def tenant(
+        self, tenant: TenantId, *, access_version: UUID | None = None, new_key: NewKey | None = None
+    ) -> AsyncIterator[Connection]:
+        """A transaction as the application, bound to `tenant`.
+
+        Raises `AccessChanged` if the tenant's access no longer has this version, `KeyUsed` if the key is not new.
+        """
+        conditions = "" if access_version is None else f"; SELECT require_access_version('{access_version}')"
+        if new_key is not None:
+            conditions += f"; {new_key.to_statement()}"
+        async with self.plain() as conn, begin_transaction(conn, APP_ROLE, tenant, conditions, is_last=True):
             yield conn
 
     @asynccontextmanager
     async def system(self, tenant: TenantId | None = None) -> AsyncIterator[Connection]:
         """A transaction as the system role: it sees all tenants' names, and the data of `tenant`."""
-        async with self.plain() as conn, begin_transaction(conn, SYSTEM_ROLE, tenant):
+        async with self.plain() as conn, begin_transaction(conn, SYSTEM_ROLE, tenant, is_last=True):
             yield conn
 
     @asynccontextmanager
@@ -88,6 +101,16 @@ class Database:
             raise
         finally:
             await self._release(conn)
+
+    async def fetch_row_at_once(self, statement: LiteralString, *arguments: object) -> "asyncpg.Record | None":
+        """The row of one statement outside of a transaction.
+
+        It must leave nothing behind in the session, which is not reset after it: what it sets, it sets for itself.
+        """
+        async with self.plain() as conn:
+            row = await conn.fetchrow(statement, *arguments)
+            mark_clean(conn)
+            return row
 
     async def close(self) -> None:
         """Close the connections; terminate them if the server does not answer."""
@@ -108,7 +131,7 @@ class Database:
     async def _release(self, conn: Connection) -> None:
         # The pool terminates a connection that cannot be reset; the caller need not know.
         with suppress(*DRIVER_ERRORS, OSError):
-            await self.pool.release(conn)  # type: ignore[arg-type]
+            await release(self.pool, conn)
 
 
 def begin_tenant_transaction(conn: Connection, tenant: TenantId) -> AbstractAsyncContextManager[None]:
@@ -125,12 +148,17 @@ async def use_system_role(conn: Connection) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def begin_transaction(conn: Connection, role: str, tenant: TenantId | None = None) -> AsyncIterator[None]:
-    """A transaction in this role, bound to `tenant` if there is one."""
+async def begin_transaction(
+    conn: Connection, role: str, tenant: TenantId | None = None, conditions: str = "", *, is_last: bool = False
+) -> AsyncIterator[None]:
+    """A transaction in this role, bound to `tenant` if there is one; then the `conditions` before anything else.
+
+    `is_last` is that of `RoleTransaction`.
+    """
     set_tenant = f"; SET LOCAL app.tenant_id = '{tenant}'" if tenant else ""
-    settings = f"SET LOCAL ROLE {role}{set_tenant}"
+    settings = f"SET LOCAL ROLE {role}{set_tenant}{conditions}"
     if not conn.is_in_transaction():
-        async with RoleTransaction(conn, settings):
+        async with RoleTransaction(conn, settings, is_last=is_last):
             yield
         return
     async with conn.transaction():
@@ -159,11 +187,6 @@ def _is_lost(conn: Connection) -> bool:
         return True  # the pool has already taken the lost connection away
 
 
-async def _reset_session(conn: Connection) -> None:
-    # RESET ALL, which the driver's own query ends with, leaves the role as it is.
-    await conn.execute(f"{conn.get_reset_query()}; RESET ROLE")
-
-
 async def open_database(
     address: Address, *, pool_size: int, restart_server: Callable[[], None] | None = None
 ) -> Database:
@@ -182,7 +205,8 @@ async def open_database(
         pool = await asyncpg.create_pool(
             **address.connect_arguments(),
             connect=connect_or_restart,
-            reset=_reset_session,
+            reset=PooledConnection.reset_session,  # type: ignore[arg-type]
+            connection_class=PooledConnection,
             min_size=min(1, pool_size),
             max_size=pool_size,
             server_settings={

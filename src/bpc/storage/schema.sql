@@ -748,6 +748,12 @@ CREATE FUNCTION events_without_a_tenant() RETURNS TABLE(tenant_id uuid, aggregat
    WHERE NOT EXISTS (SELECT FROM tenants t WHERE t.tenant_id = e.tenant_id)
    ORDER BY e.tenant_id, e.aggregate_type, e.aggregate_id, e.aggregate_version
 $$;
+CREATE FUNCTION find_access_version(the_tenant uuid) RETURNS uuid
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+  SELECT access_version FROM tenants WHERE tenant_id = the_tenant
+$$;
 CREATE FUNCTION find_api_key(prefix text) RETURNS TABLE(tenant_id uuid, api_key_id uuid, actor_id uuid, key_hash bytea, expires_at timestamp with time zone, revoked_at timestamp with time zone, last_used_at timestamp with time zone, is_active boolean)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public'
@@ -986,6 +992,30 @@ BEGIN
           NEW.event_hash, NEW.payload_canonical);
   RETURN NULL;
 END $$;
+CREATE FUNCTION read_version_at_once(the_tenant uuid, known uuid, the_version uuid, which text, OUT is_current boolean, OUT content bytea, OUT waived integer) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM set_config('app.tenant_id', the_tenant::text, true);
+  PERFORM FROM tenants WHERE tenant_id = the_tenant AND access_version = known;
+  is_current := FOUND;
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  CASE which
+    WHEN 'payload' THEN
+      SELECT payload_canonical INTO content FROM passport_versions
+       WHERE tenant_id = the_tenant AND passport_version_id = the_version;
+    WHEN 'receipt' THEN
+      SELECT receipt_canonical INTO content FROM passport_versions
+       WHERE tenant_id = the_tenant AND passport_version_id = the_version;
+    WHEN 'view' THEN  -- its bytes are kept by whoever asks; here only whether it may still be shown
+      SELECT '' INTO content FROM passport_versions
+       WHERE tenant_id = the_tenant AND passport_version_id = the_version;
+      SELECT coalesce(sum(entries), 0) INTO waived FROM passport_waivers
+       WHERE tenant_id = the_tenant AND passport_version_id = the_version;
+  END CASE;
+END $$;
 CREATE FUNCTION refuse() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -1049,6 +1079,23 @@ BEGIN
   END IF;
   RETURN item;
 END $$;
+CREATE FUNCTION renew_access_version() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+BEGIN
+  UPDATE tenants SET access_version = gen_random_uuid()
+   WHERE tenant_id = coalesce(NEW.tenant_id, OLD.tenant_id)
+     AND xmin <> pg_current_xact_id()::xid;  -- once for each transaction: nobody else has seen its version yet
+  RETURN NULL;
+END $$;
+CREATE FUNCTION renew_own_access_version() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  NEW.access_version := gen_random_uuid();
+  RETURN NEW;
+END $$;
 CREATE FUNCTION renew_statistics() RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public', 'pg_temp'
@@ -1072,6 +1119,22 @@ BEGIN
   END LOOP;
 END
 $$;
+CREATE FUNCTION require_access_version(known uuid) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM tenants WHERE tenant_id = (SELECT current_tenant()) AND access_version = known) THEN
+    RAISE EXCEPTION USING ERRCODE = 'BP002', MESSAGE = 'the access of this tenant has changed';
+  END IF;
+END $$;
+CREATE FUNCTION require_new_key(p_actor uuid, p_key text, p_hash bytea) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF EXISTS (SELECT FROM answered_by(current_tenant(), p_actor, p_key, p_hash)) THEN
+    RAISE EXCEPTION USING ERRCODE = 'BP003', MESSAGE = 'this idempotency key was used before';
+  END IF;
+END $$;
 CREATE FUNCTION search_grams(tenant uuid, content text, smallest integer) RETURNS bigint[]
     LANGUAGE sql IMMUTABLE STRICT COST 1000 PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'public'
@@ -1117,6 +1180,29 @@ BEGIN
   ELSE
     tokens_left := v_tokens;
     wait := (1 - v_tokens) / p_rate;
+  END IF;
+END $$;
+CREATE FUNCTION take_tokens(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, p_most integer, OUT taken integer, OUT tokens_left double precision, OUT wait double precision) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  v_now    timestamptz := clock_timestamp();
+  v_tokens float8;
+BEGIN
+  PERFORM set_config('app.tenant_id', p_tenant::text, true);
+  INSERT INTO rate_limit_buckets AS b (tenant_id, key_hash, capacity, tokens, refill_per_second, updated_at)
+  VALUES (p_tenant, p_key, p_capacity, p_capacity, p_rate, v_now)
+      ON CONFLICT (tenant_id, key_hash) DO UPDATE
+     SET capacity = p_capacity, refill_per_second = p_rate,
+         tokens = least(p_capacity, b.tokens
+                    + p_rate * greatest(0, extract(epoch FROM clock_timestamp() - b.updated_at))),
+         updated_at = greatest(b.updated_at, clock_timestamp())
+  RETURNING b.tokens INTO v_tokens;
+  taken := least(p_most, floor(v_tokens))::integer;
+  tokens_left := v_tokens - taken;
+  wait := CASE WHEN taken > 0 THEN 0 ELSE (1 - v_tokens) / p_rate END;
+  IF taken > 0 THEN
+    UPDATE rate_limit_buckets SET tokens = tokens - taken WHERE tenant_id = p_tenant AND key_hash = p_key;
   END IF;
 END $$;
 REVOKE ALL ON FUNCTION jobs.because_of(p_needed uuid, p_status text) FROM PUBLIC;
@@ -1181,6 +1267,8 @@ GRANT ALL ON FUNCTION current_tenant() TO bpc_app;
 REVOKE ALL ON FUNCTION end_cancelled_delivery() FROM PUBLIC;
 REVOKE ALL ON FUNCTION events_without_a_tenant() FROM PUBLIC;
 GRANT ALL ON FUNCTION events_without_a_tenant() TO bpc_system;
+REVOKE ALL ON FUNCTION find_access_version(the_tenant uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION find_access_version(the_tenant uuid) TO bpc_app;
 REVOKE ALL ON FUNCTION find_api_key(prefix text) FROM PUBLIC;
 GRANT ALL ON FUNCTION find_api_key(prefix text) TO bpc_app;
 REVOKE ALL ON FUNCTION find_caller(prefix text) FROM PUBLIC;
@@ -1209,18 +1297,28 @@ GRANT ALL ON FUNCTION locked_event_head(the_type text, the_id uuid, OUT aggregat
 REVOKE ALL ON FUNCTION offers_to_this_tenant() FROM PUBLIC;
 GRANT ALL ON FUNCTION offers_to_this_tenant() TO bpc_app;
 REVOKE ALL ON FUNCTION put_into_log_outbox() FROM PUBLIC;
+REVOKE ALL ON FUNCTION read_version_at_once(the_tenant uuid, known uuid, the_version uuid, which text, OUT is_current boolean, OUT content bytea, OUT waived integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION read_version_at_once(the_tenant uuid, known uuid, the_version uuid, which text, OUT is_current boolean, OUT content bytea, OUT waived integer) TO bpc_app;
 REVOKE ALL ON FUNCTION refuse() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_before_anchor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_loose_anchor() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_unless_draft() FROM PUBLIC;
 REVOKE ALL ON FUNCTION refuse_when_sealed() FROM PUBLIC;
+REVOKE ALL ON FUNCTION renew_access_version() FROM PUBLIC;
+REVOKE ALL ON FUNCTION renew_own_access_version() FROM PUBLIC;
 REVOKE ALL ON FUNCTION renew_statistics() FROM PUBLIC;
 GRANT ALL ON FUNCTION renew_statistics() TO bpc_app;
+REVOKE ALL ON FUNCTION require_access_version(known uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION require_access_version(known uuid) TO bpc_app;
+REVOKE ALL ON FUNCTION require_new_key(p_actor uuid, p_key text, p_hash bytea) FROM PUBLIC;
+GRANT ALL ON FUNCTION require_new_key(p_actor uuid, p_key text, p_hash bytea) TO bpc_app;
 REVOKE ALL ON FUNCTION search_grams(tenant uuid, content text, smallest integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION search_grams(tenant uuid, content text, smallest integer) TO bpc_app;
 REVOKE ALL ON FUNCTION state_new_version() FROM PUBLIC;
 REVOKE ALL ON FUNCTION take_token(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, OUT tokens_left double precision, OUT wait double precision) FROM PUBLIC;
 GRANT ALL ON FUNCTION take_token(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, OUT tokens_left double precision, OUT wait double precision) TO bpc_app;
+REVOKE ALL ON FUNCTION take_tokens(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, p_most integer, OUT taken integer, OUT tokens_left double precision, OUT wait double precision) FROM PUBLIC;
+GRANT ALL ON FUNCTION take_tokens(p_tenant uuid, p_key bytea, p_capacity integer, p_rate integer, p_most integer, OUT taken integer, OUT tokens_left double precision, OUT wait double precision) TO bpc_app;
 
 -- actor_identities ----------------------------------------------------------------------------------------------
 CREATE TABLE actor_identities (
@@ -1255,6 +1353,7 @@ ALTER TABLE actor_roles ADD CONSTRAINT actor_roles_pkey PRIMARY KEY (tenant_id, 
 ALTER TABLE actor_roles ADD CONSTRAINT actor_roles_tenant_id_actor_id_fkey FOREIGN KEY (tenant_id, actor_id) REFERENCES actors(tenant_id, actor_id);
 ALTER TABLE actor_roles ADD CONSTRAINT actor_roles_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE actor_roles ADD CONSTRAINT actor_roles_tenant_id_role_id_fkey FOREIGN KEY (tenant_id, role_id) REFERENCES roles(tenant_id, role_id);
+CREATE TRIGGER actor_roles_renew_access AFTER INSERT OR DELETE OR UPDATE ON actor_roles FOR EACH ROW EXECUTE FUNCTION renew_access_version();
 ALTER TABLE actor_roles ENABLE ROW LEVEL SECURITY;
 CREATE POLICY key_lookup ON actor_roles FOR SELECT TO bpc_owner USING (true);
 CREATE POLICY own_tenant ON actor_roles USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
@@ -1276,6 +1375,7 @@ ALTER TABLE actors ADD CONSTRAINT actors_email_key UNIQUE (tenant_id, email);
 ALTER TABLE actors ADD CONSTRAINT actors_pkey PRIMARY KEY (tenant_id, actor_id);
 ALTER TABLE actors ADD CONSTRAINT actors_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 CREATE INDEX actors_by_time ON actors USING btree (tenant_id, created_at, actor_id);
+CREATE TRIGGER actors_renew_access AFTER DELETE OR UPDATE OF type, is_active ON actors FOR EACH ROW EXECUTE FUNCTION renew_access_version();
 ALTER TABLE actors ENABLE ROW LEVEL SECURITY;
 CREATE POLICY key_lookup ON actors FOR SELECT TO bpc_owner USING (true);
 CREATE POLICY own_tenant ON actors USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
@@ -1322,6 +1422,7 @@ ALTER TABLE api_keys ADD CONSTRAINT api_keys_tenant_id_key_prefix_fkey FOREIGN K
 CREATE INDEX api_keys_by_time ON api_keys USING btree (tenant_id, created_at, api_key_id);
 CREATE INDEX api_keys_of_actor ON api_keys USING btree (tenant_id, actor_id);
 CREATE TRIGGER api_keys_hash_follows_pepper BEFORE UPDATE OF key_hash ON api_keys FOR EACH ROW WHEN ((((new.key_hash)::bytea IS DISTINCT FROM (old.key_hash)::bytea) AND ((new.pepper_id IS NULL) OR (NOT (new.pepper_id IS DISTINCT FROM old.pepper_id)) OR (old.revoked_at IS NOT NULL)))) EXECUTE FUNCTION refuse('the hash of an API key changes only with its pepper');
+CREATE TRIGGER api_keys_renew_access AFTER DELETE OR UPDATE OF actor_id, key_prefix, key_hash, expires_at, revoked_at ON api_keys FOR EACH ROW EXECUTE FUNCTION renew_access_version();
 CREATE TRIGGER api_keys_revoked_for_good BEFORE UPDATE OF revoked_at ON api_keys FOR EACH ROW WHEN (((old.revoked_at IS NOT NULL) AND (new.revoked_at IS DISTINCT FROM old.revoked_at))) EXECUTE FUNCTION refuse('a revoked API key stays revoked');
 ALTER TABLE api_keys ENABLE ROW LEVEL SECURITY;
 CREATE POLICY key_lookup ON api_keys FOR SELECT TO bpc_owner USING (true);
@@ -3228,6 +3329,7 @@ CREATE INDEX policy_versions_active ON policy_versions USING btree (tenant_id, p
 CREATE INDEX policy_versions_by_time ON policy_versions USING btree (tenant_id, policy_id, created_at, policy_version_id);
 CREATE TRIGGER policy_versions_frozen BEFORE UPDATE OF tenant_id, policy_version_id, policy_id, version, effect, target, priority, policy_json, policy_canonical, policy_hash, created_at ON policy_versions FOR EACH ROW EXECUTE FUNCTION refuse('a policy version never changes');
 CREATE TRIGGER policy_versions_not_truncated BEFORE TRUNCATE ON policy_versions FOR EACH STATEMENT EXECUTE FUNCTION refuse('policy versions are never deleted');
+CREATE TRIGGER policy_versions_renew_access AFTER INSERT OR DELETE OR UPDATE OF is_active ON policy_versions FOR EACH ROW EXECUTE FUNCTION renew_access_version();
 CREATE TRIGGER policy_versions_stay BEFORE DELETE ON policy_versions FOR EACH ROW EXECUTE FUNCTION refuse('a policy version is never deleted');
 ALTER TABLE policy_versions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY key_lookup ON policy_versions FOR SELECT TO bpc_owner USING (true);
@@ -3337,6 +3439,7 @@ ALTER TABLE role_permissions ADD CONSTRAINT role_permissions_pkey PRIMARY KEY (t
 ALTER TABLE role_permissions ADD CONSTRAINT role_permissions_permission_fkey FOREIGN KEY (permission) REFERENCES permissions(permission);
 ALTER TABLE role_permissions ADD CONSTRAINT role_permissions_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 ALTER TABLE role_permissions ADD CONSTRAINT role_permissions_tenant_id_role_id_fkey FOREIGN KEY (tenant_id, role_id) REFERENCES roles(tenant_id, role_id);
+CREATE TRIGGER role_permissions_renew_access AFTER INSERT OR DELETE OR UPDATE ON role_permissions FOR EACH ROW EXECUTE FUNCTION renew_access_version();
 ALTER TABLE role_permissions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY key_lookup ON role_permissions FOR SELECT TO bpc_owner USING (true);
 CREATE POLICY own_tenant ON role_permissions USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
@@ -3355,6 +3458,7 @@ ALTER TABLE roles ADD CONSTRAINT roles_name_key UNIQUE (tenant_id, name);
 ALTER TABLE roles ADD CONSTRAINT roles_pkey PRIMARY KEY (tenant_id, role_id);
 ALTER TABLE roles ADD CONSTRAINT roles_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(tenant_id);
 CREATE INDEX roles_by_time ON roles USING btree (tenant_id, created_at, role_id);
+CREATE TRIGGER roles_renew_access AFTER DELETE OR UPDATE OF name ON roles FOR EACH ROW EXECUTE FUNCTION renew_access_version();
 ALTER TABLE roles ENABLE ROW LEVEL SECURITY;
 CREATE POLICY key_lookup ON roles FOR SELECT TO bpc_owner USING (true);
 CREATE POLICY own_tenant ON roles USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));
@@ -3715,6 +3819,7 @@ CREATE TABLE tenants (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     storage_quota_bytes bigint,
     public_host text,
+    access_version uuid DEFAULT gen_random_uuid() NOT NULL,
     CONSTRAINT tenants_name_check CHECK ((name <> ''::text)),
     CONSTRAINT tenants_public_host_check CHECK ((public_host ~ '^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}$'::text)),
     CONSTRAINT tenants_slug_form CHECK ((slug ~ '^[a-z0-9-]{3,64}$'::text)),
@@ -3724,7 +3829,9 @@ ALTER TABLE tenants FORCE ROW LEVEL SECURITY;
 ALTER TABLE tenants ADD CONSTRAINT tenants_pkey PRIMARY KEY (tenant_id);
 ALTER TABLE tenants ADD CONSTRAINT tenants_slug_key UNIQUE (slug);
 CREATE UNIQUE INDEX tenants_public_host_key ON tenants USING btree (public_host) WHERE (public_host IS NOT NULL);
+CREATE TRIGGER tenants_renew_access BEFORE UPDATE OF is_active ON tenants FOR EACH ROW WHEN ((new.is_active IS DISTINCT FROM old.is_active)) EXECUTE FUNCTION renew_own_access_version();
 ALTER TABLE tenants ENABLE ROW LEVEL SECURITY;
+CREATE POLICY access_changes ON tenants FOR UPDATE TO bpc_owner USING (true);
 CREATE POLICY all_tenants ON tenants TO bpc_system USING (true) WITH CHECK (true);
 CREATE POLICY key_lookup ON tenants FOR SELECT TO bpc_owner USING (true);
 CREATE POLICY own_tenant ON tenants USING ((tenant_id = ( SELECT current_tenant() AS current_tenant))) WITH CHECK ((tenant_id = ( SELECT current_tenant() AS current_tenant)));

@@ -11,21 +11,17 @@ none until it has paused. Keys that were valid before are not kept out with thei
 """
 
 import asyncio
-import hashlib
 import ipaddress
 import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
+from bpc.api.access.caller_memory import Credential, hash_credential
 from bpc.api.access.loop_shares import CpuMeter, LoopShares
 from bpc.api.access.tenant_limits import RateLimited, RequestTurns, TenantActivity
-from bpc.core.api_keys import ApiKeySecret
-from bpc.core.console_access import SessionSecret
 from bpc.core.formats.ids import TenantId
-
-Credential: TypeAlias = ApiKeySecret | SessionSecret  # what a caller is known by
 
 MAX_REMEMBERED: Final = 10_000  # keys, and addresses
 FAILURE_BURST: Final = 100  # failed attempts of an address before it has to pause
@@ -87,13 +83,15 @@ class Admission:
     @asynccontextmanager
     async def admit(self, key: Credential, address: str, meter: CpuMeter) -> AsyncIterator[None]:
         """Wait for the turn and the share of the key's tenant, and keep the turn until the block ends."""
-        tenant = self._tenants.get(_hash_key(key))
+        digest = hash_credential(key)
+        tenant = self._tenants.get(digest)
         if tenant is None:
             self.addresses.require_attempt_left(address)
             async with self.turns.take(None):
                 await self.wait_as_stranger(address, meter)
                 yield
             return
+        self._tenants.move_to_end(digest)
         meter.bill(tenant)
         self.activity.note_request(tenant)
         async with self.turns.take(tenant):
@@ -135,15 +133,11 @@ class Admission:
 
     def remember_key(self, key: Credential, tenant: TenantId) -> None:
         """Remember whose key this is. It was valid, or is a revoked or expired one of this tenant."""
-        digest = _hash_key(key)
+        digest = hash_credential(key)
         self._tenants[digest] = tenant
         self._tenants.move_to_end(digest)
         if len(self._tenants) > MAX_REMEMBERED:
             self._tenants.popitem(last=False)
-
-
-def _hash_key(key: Credential) -> bytes:
-    return hashlib.sha256(key.text.encode()).digest()
 
 
 def find_address(scope: Mapping[str, Any]) -> str:

@@ -26,7 +26,8 @@ from uuid import UUID
 
 from starlette.requests import HTTPConnection, Request
 
-from bpc.api.access.admission import Credential, find_address
+from bpc.api.access.admission import find_address
+from bpc.api.access.caller_memory import Credential
 from bpc.api.access.tenant_limits import RateLimited
 from bpc.api.http.request_context import RequestContext, Service
 from bpc.core.api_keys import ApiKeySecret, Peppers, Unauthorized, compute_pepper_id
@@ -37,7 +38,7 @@ from bpc.core.formats.ids import PassportVersionId
 from bpc.core.policies import AccessRequest, Decision, Resource, decide_access, depends_on_sku
 from bpc.runtime.logs import get_logger
 from bpc.storage.access import api_requests, console_sessions
-from bpc.storage.access.api_requests import Caller, PepperedHash
+from bpc.storage.access.api_requests import Caller, PepperedHash, TokenBucketState
 from bpc.storage.access.console_sessions import SessionCaller
 from bpc.storage.connection import Connection
 from bpc.storage.database import begin_tenant_transaction
@@ -103,7 +104,7 @@ async def authenticate(service: Service, conn: Connection, request: Request, key
             permission = request.scope["route"].permission
             _queue_denial(request, caller, _describe_request(request, permission, "API_KEY_REVOKED"))
             raise KeyRevoked
-        if not caller.is_active or (caller.expires_at is not None and caller.expires_at <= now):
+        if not caller.is_active or caller.has_expired(now):
             raise Unauthorized("this API key is no longer valid", fix=OTHER_KEY)
     return replace(caller, new_hash=_rehash_key(service.peppers, key, pepper))
 
@@ -166,16 +167,30 @@ async def take_rate_token(service: Service, conn: Connection, caller: Caller, re
     """Take a token from the key's bucket, if the limit is on. Headers of the answer say how many are left."""
     if not service.settings.rate_limit_enabled:
         return
-    burst, rate = service.settings.rate_limit_burst, service.settings.rate_limit_rps
-    token = await api_requests.take_token(conn, caller.tenant_id, caller.key_hash, burst=burst, rate=rate)
+    token = await service.rate_slices.take(conn, caller)
+    _tell_rate(service, request, token)
+    if token.wait > 0:
+        service.metrics.limited.inc()
+        raise RateLimited("requests with this key", max(1, ceil(token.wait)))
+
+
+def try_take_rate_token(service: Service, caller: Caller, request: Request) -> bool:
+    """Take a token that this process has, without the database; False if it has none and the limit is on."""
+    if not service.settings.rate_limit_enabled:
+        return True
+    token = service.rate_slices.try_take(caller)
+    if token is not None:
+        _tell_rate(service, request, token)
+    return token is not None
+
+
+def _tell_rate(service: Service, request: Request, token: TokenBucketState) -> None:
+    burst, rate = service.rate_slices.burst, service.rate_slices.rate
     request.state.answer_headers = {
         "RateLimit-Limit": str(burst),
         "RateLimit-Remaining": str(int(token.left)),
         "RateLimit-Reset": str(ceil((burst - token.left) / rate)),
     }
-    if token.wait > 0:
-        service.metrics.limited.inc()
-        raise RateLimited("requests with this key", max(1, ceil(token.wait)))
 
 
 async def authorise(
@@ -192,14 +207,34 @@ async def authorise(
     transaction; one is opened only if a policy depends on a SKU.
     """
     named_resource = None if resource is None else await _find_resource(conn, caller, resource, request.path_params)
-    decision = decide_for(caller, permission, named_resource, request.state.now)
+    denial = _find_denial(caller, request, permission, named_resource, alternatives)
+    if denial is not None:
+        raise note_denial(caller, request, permission, denial)
+
+
+def may_from_memory(
+    caller: Caller, request: Request, permission: str, resource: str | None, alternatives: Sequence[str] = ()
+) -> bool:
+    """Whether a caller who is known may do this, as far as that can be told without the database."""
+    named_resource = None
+    if resource is not None:
+        if depends_on_sku(caller.policies):
+            return False
+        named_resource = Resource(type=resource, id=_find_resource_id(request.path_params))
+    return _find_denial(caller, request, permission, named_resource, alternatives) is None
+
+
+def _find_denial(
+    caller: Caller, request: Request, permission: str, resource: Resource | None, alternatives: Sequence[str]
+) -> Decision | None:
+    decision = decide_for(caller, permission, resource, request.state.now)
     if decision.allowed:
-        return
+        return None
     if decision.policy is None:
         for alternative in alternatives:
-            if decide_for(caller, alternative, named_resource, request.state.now).allowed:
-                return
-    raise note_denial(caller, request, permission, decision)
+            if decide_for(caller, alternative, resource, request.state.now).allowed:
+                return None
+    return decision
 
 
 async def is_authorised(
@@ -255,14 +290,18 @@ def decide_for(caller: Caller, permission: str, resource: Resource | None, now: 
 
 async def _find_resource(conn: Connection, caller: Caller, kind: str, path: Mapping[str, Any]) -> Resource:
     """Return the resource that the path names first; with its SKU if a policy depends on one."""
-    # A name in another system may look like an id, and must not be taken for one.
-    ids = (text for name, text in path.items() if name.endswith("_id") and _is_id(text))
-    resource_id = next((UUID(text) for text in ids), None)
+    resource_id = _find_resource_id(path)
     sku = None
     if resource_id is not None and depends_on_sku(caller.policies):
         async with begin_tenant_transaction(conn, caller.tenant_id):
             sku = await passports.find_sku(conn, caller.tenant_id, kind, resource_id)
     return Resource(type=kind, id=resource_id, sku=sku)
+
+
+def _find_resource_id(path: Mapping[str, Any]) -> UUID | None:
+    # A name in another system may look like an id, and must not be taken for one.
+    ids = (text for name, text in path.items() if name.endswith("_id") and _is_id(text))
+    return next((UUID(text) for text in ids), None)
 
 
 def _is_id(text: object) -> bool:

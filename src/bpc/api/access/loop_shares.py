@@ -168,6 +168,35 @@ class LoopShares:
 
 # Measuring: each step of a task is timed. Tasks that a request starts are measured with it, by the loop's task factory.
 
+SHORT_STEP_SECONDS: Final = 0.0003
+
+
+class StepClock:
+    """The CPU time of steps. Reading it is a system call, which costs more than most steps.
+
+    A short step counts as long as it took by the clock on the wall. Only after a longer one, during which the thread
+    may have waited for a processor, is the CPU time read: what was used since the last reading and is not counted yet.
+    """
+
+    __slots__ = ("_read_at", "_step_seconds")
+
+    def __init__(self) -> None:
+        self._read_at = 0.0
+        self._step_seconds = 0.0
+
+    def measure(self, seconds: float) -> float:
+        """The CPU time of a step that has just ended and took so many seconds."""
+        if seconds < SHORT_STEP_SECONDS:
+            self._step_seconds += seconds
+            return seconds
+        now = time.thread_time()
+        cpu_seconds = now - self._read_at - self._step_seconds
+        self._read_at, self._step_seconds = now, 0.0
+        return min(seconds, max(0.0, cpu_seconds))
+
+
+_STEPS: Final = StepClock()
+
 
 def install_meter(loop: asyncio.AbstractEventLoop) -> None:
     """Measure the tasks of this loop that are started inside `measure`."""
@@ -183,29 +212,30 @@ def install_meter(loop: asyncio.AbstractEventLoop) -> None:
     loop.set_task_factory(create_task)  # type: ignore[arg-type]
 
 
-async def run_metered(measured: Coroutine[Any, Any, Any], meter: CpuMeter) -> Any:
+async def run_metered(steps: Coroutine[Any, Any, Any], meter: CpuMeter) -> Any:
     """Run a coroutine and add the CPU time of each of its steps to the meter."""
-    return await _drive(measured, meter)
+    return await _drive(steps, meter)
 
 
 @coroutine
-def _drive(measured: Coroutine[Any, Any, Any], meter: CpuMeter) -> Any:
-    resume: Callable[[Any], Any] = measured.send
+def _drive(steps: Coroutine[Any, Any, Any], meter: CpuMeter) -> Any:
+    resume: Callable[[Any], Any] = steps.send
     value: Any = None
+    read_clock, measure = time.perf_counter, _STEPS.measure
     try:
         while True:
-            began = time.thread_time()
+            began = read_clock()
             try:
                 step_result = resume(value)
             except StopIteration as end:
                 return end.value
             finally:
-                meter.add(time.thread_time() - began)
+                meter.add(measure(read_clock() - began))
             try:
-                value, resume = (yield step_result), measured.send
+                value, resume = (yield step_result), steps.send
             except GeneratorExit:
                 raise
             except BaseException as error:  # noqa: BLE001 (it is for the coroutine inside)
-                value, resume = error, measured.throw
+                value, resume = error, steps.throw
     finally:
-        measured.close()
+        steps.close()

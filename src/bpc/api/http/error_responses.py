@@ -86,6 +86,18 @@ MAX_PROBLEMS: Final = 100
 log = get_logger(__name__)
 
 
+class RequestTimeout(Refusal):
+    """The request took too long."""
+
+    code = "REQUEST_TIMEOUT"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the request took longer than {seconds:g} s",
+            fix="send it again with the same Idempotency-Key; if it happens again, send less at once",
+        )
+
+
 def build_error_response(
     code: str,
     message: str,

@@ -12,7 +12,9 @@ from service_jobs import Jobs, ProcessPool, RequestQueue
 from starlette.requests import Request
 
 from bpc.api.access.admission import Admission
+from bpc.api.access.caller_memory import CallerMemory
 from bpc.api.access.denials import Denials
+from bpc.api.access.rate_slices import RateSlices
 from bpc.api.access.tenant_limits import HeavyRequestSlots, TenantMemory
 from bpc.api.http.telemetry import HttpMetrics
 from bpc.api.http.view_cache import ViewCache
@@ -23,6 +25,7 @@ from bpc.core.formats.ids import TenantId
 from bpc.core.secret_box import SecretBox
 from bpc.outbound.openid import OpenIdClient
 from bpc.runtime.key_ring import SigningService
+from bpc.runtime.logs import get_correlation_id
 from bpc.runtime.settings import Settings
 from bpc.storage.access.api_requests import Caller
 from bpc.storage.connection import Connection
@@ -74,9 +77,11 @@ class Service:
     readers: ProcessPool
     body_memory: TenantMemory
     answer_memory: TenantMemory
+    rate_slices: RateSlices
     key_ring: SigningService
     metrics: HttpMetrics = field(default_factory=HttpMetrics)
     denials: Denials = field(default_factory=Denials)
+    callers: CallerMemory = field(default_factory=CallerMemory)
     views: ViewCache = field(default_factory=ViewCache)
     providers: Mapping[str, OpenIdClient] = field(default_factory=dict)  # by their names, for signing in
     read_worker_metrics: Callable[[], Awaitable[bytes | None]] | None = None
@@ -127,6 +132,17 @@ class RequestContext:
             actor=None if self.act.actor_id is None else str(self.act.actor_id),
             submitted_ids=self.submitted,
         )
+
+
+def make_context(service: Service, conn: Connection, caller: Caller, request: Request) -> RequestContext:
+    """The context of a request in an open transaction."""
+    return RequestContext(
+        service=service,
+        conn=conn,
+        caller=caller,
+        act=Act(caller.actor_id, request.state.now),
+        correlation_id=get_correlation_id() or "",
+    )
 
 
 async def _get_context(request: Request) -> RequestContext:  # async: FastAPI runs other dependencies in threads

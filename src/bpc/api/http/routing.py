@@ -21,37 +21,46 @@ holds no connection. If only some bodies make it compute for long, `heavy` is a 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
-from bpc.api.access.admission import Credential, find_address
+from bpc.api.access.admission import find_address
+from bpc.api.access.admitted_callers import (
+    AccessRule,
+    AdmittedCaller,
+    announces_large_body,
+    begin_for,
+    find_known_caller,
+    look_up_caller,
+)
 from bpc.api.access.answer_memory import hold_answer
-from bpc.api.access.auth import authenticate, authorise, read_credential, record_use, take_rate_token, write_denials
+from bpc.api.access.auth import authenticate, authorise, read_credential, write_denials
+from bpc.api.access.caller_memory import Credential
+from bpc.api.access.direct_reads import DirectRead
 from bpc.api.access.grantees import admit_grantee, read_code
 from bpc.api.http.approval_requests import answer_or_ask
+from bpc.api.http.error_responses import RequestTimeout
 from bpc.api.http.etag import JSON, describe_bytes
 from bpc.api.http.idempotency import hash_request, read_idempotency_key, repeat_answer, to_stored_answer
 from bpc.api.http.models import check_query
 from bpc.api.http.openapi import build_openapi_extra
 from bpc.api.http.request_body import read_body, read_small_body
-from bpc.api.http.request_context import RequestContext, Service
+from bpc.api.http.request_context import Service, make_context
 from bpc.core.api_keys import Unauthorized
-from bpc.core.audit.events import Act
-from bpc.core.errors import Refusal
 from bpc.core.formats.hashes import Digest
 from bpc.core.four_eyes import FourEyesAction
 from bpc.runtime import clock
-from bpc.runtime.logs import get_correlation_id
 from bpc.storage.access import api_requests
 from bpc.storage.access.api_requests import Caller
-from bpc.storage.connection import Connection
+from bpc.storage.connection import AccessChanged, Connection, NewKey
 from bpc.storage.database import begin_tenant_transaction
 
 Kind = Literal["read", "write", "ask", "open", "granted"]
@@ -60,32 +69,11 @@ RouteHandler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 HeavyBody: TypeAlias = Callable[[bytes], bool]
 F = TypeVar("F", bound=Callable[..., Any])
 
-RECHECK_AFTER_SECONDS: Final = 0.25  # a caller who waited longer is checked again
 # Pauses between two looks for a caller who waits for an end. A waiting request is answered before it times out.
 FIRST_PAUSE_SECONDS: Final = 0.05
 LONGEST_PAUSE_SECONDS: Final = 0.5
 WAIT_MARGIN_SECONDS: Final = 5
 HEALTH_PATHS: Final = "/v1/health"
-
-
-class RequestTimeout(Refusal):
-    """The request took too long."""
-
-    code = "REQUEST_TIMEOUT"
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(
-            f"the request took longer than {seconds:g} s",
-            fix="send it again with the same Idempotency-Key; if it happens again, send less at once",
-        )
-
-
-class AdmittedCaller(NamedTuple):
-    """A caller who is authorised, the key, and when that was checked."""
-
-    key: Credential
-    caller: Caller
-    at: float
 
 
 class _Abandonment:
@@ -115,6 +103,11 @@ class PermissionedRoute(APIRoute):
     heavy: bool | HeavyBody
     takes_file: bool
     takes_any_query: bool
+    direct: DirectRead | None
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = None if self.direct is None else await self.direct.answer(scope, self.permission, self.resource)
+        await (super().handle(scope, receive, send) if answer is None else answer(scope, receive, send))
 
     def get_route_handler(self) -> RouteHandler:
         answer = super().get_route_handler()
@@ -143,6 +136,10 @@ class PermissionedRoute(APIRoute):
             return hold_answer(service.answer_memory, request.state.context.tenant, response)
 
         return handle
+
+    @property
+    def rule(self) -> AccessRule:
+        return AccessRule(self.permission, self.resource, self.alternatives)
 
     async def _handle(self, service: Service, request: Request, answer: RouteHandler) -> Response:
         request.state.now = clock.now()
@@ -181,11 +178,24 @@ class PermissionedRoute(APIRoute):
             async with self._open_transaction(service, admission, request):
                 return await answer(request)
         key = read_credential(service, request)
-        async with self._take_turn(service, key, request), service.database.plain() as conn:
-            caller = await self._authorise_caller(service, conn, request, key)
-            async with begin_tenant_transaction(conn, caller.tenant_id):
-                request.state.context = _make_context(service, conn, caller, request)
-                response = await answer(request)
+        caller = find_known_caller(service, request, key, self.rule)
+        response = None
+        if caller is not None:
+            try:
+                async with (
+                    self._take_turn(service, key, request),
+                    service.database.tenant(caller.tenant_id, access_version=caller.access_version) as conn,
+                ):
+                    request.state.context = make_context(service, conn, caller, request)
+                    response = await answer(request)
+            except AccessChanged:
+                service.callers.forget(key)
+        if caller is None or response is None:
+            async with self._take_turn(service, key, request), service.database.plain() as conn:
+                caller = await look_up_caller(service, conn, request, key, self.rule)
+                async with begin_tenant_transaction(conn, caller.tenant_id):
+                    request.state.context = make_context(service, conn, caller, request)
+                    response = await answer(request)
         if request.state.wait_seconds:
             admission = AdmittedCaller(key, caller, time.monotonic())
             return await self._answer_again(service, admission, request, answer)
@@ -234,42 +244,42 @@ class PermissionedRoute(APIRoute):
                 async with self._open_transaction(service, admission, body_request):
                     return await answer(body_request)
             request_hash = hash_request(caller, body_request, body_hash)
-            async with self._open_transaction(service, admission, body_request) as conn:
-                return await self._answer_once(conn, caller, key, request_hash, body_request, answer)
+            new_key = NewKey(caller.actor_id, key, request_hash)
+            async with self._open_transaction(service, admission, body_request, new_key) as conn:
+                return await self._answer_once(conn, caller, new_key, body_request, answer)
 
     async def _admit(self, service: Service, request: Request) -> AdmittedCaller:
         """Return the authorised caller. The connection is given back before anything else is waited for."""
         key = read_credential(service, request)
+        if not announces_large_body(request):
+            caller = find_known_caller(service, request, key, self.rule)
+            if caller is not None:
+                return AdmittedCaller(key, caller, time.monotonic())
         async with self._take_turn(service, key, request), service.database.plain() as conn:
-            caller = await self._authorise_caller(service, conn, request, key)
+            caller = await look_up_caller(service, conn, request, key, self.rule)
         return AdmittedCaller(key, caller, time.monotonic())
-
-    async def _authorise_caller(self, service: Service, conn: Connection, request: Request, key: Credential) -> Caller:
-        caller = await authenticate(service, conn, request, key, request.state.now)
-        await take_rate_token(service, conn, caller, request)
-        await record_use(conn, caller, request.state.now)
-        await authorise(conn, caller, request, self.permission, self.resource, self.alternatives)
-        return caller
 
     @asynccontextmanager
     async def _open_transaction(
-        self, service: Service, admission: AdmittedCaller, request: Request
+        self, service: Service, admission: AdmittedCaller, request: Request, new_key: NewKey | None = None
     ) -> AsyncIterator[Connection]:
         """Open the transaction of the route and set its context.
 
-        A caller who waited is checked again: meanwhile the key may have been revoked or a permission removed.
+        A caller is checked again if access has changed: the key may have been revoked or a permission removed. If it is
+        not known whether it has, whoever waited is checked again.
         """
         caller = admission.caller
         async with (
             service.heavy_slots.take(caller.tenant_id) if await self._is_heavy(request) else nullcontext(),
             self._take_turn(service, admission.key, request),
-            service.database.tenant(caller.tenant_id) as conn,
+            AsyncExitStack() as stack,
         ):
+            conn, is_current, request.state.is_new_key = await begin_for(stack, service, admission, new_key)
             request.state.now = clock.now()
-            if time.monotonic() - admission.at > RECHECK_AFTER_SECONDS:
+            if not is_current or caller.has_expired(request.state.now):
                 caller = await authenticate(service, conn, request, admission.key, request.state.now)
-                await authorise(conn, caller, request, self.permission, self.resource, self.alternatives)
-            request.state.context = ctx = _make_context(service, conn, caller, request)
+                await authorise(conn, caller, request, *self.rule)
+            request.state.context = ctx = make_context(service, conn, caller, request)
             yield conn
         service.jobs.notify_committed(ctx.submitted)
 
@@ -277,19 +287,21 @@ class PermissionedRoute(APIRoute):
         return self.heavy if isinstance(self.heavy, bool) else self.heavy(await request.body())
 
     async def _answer_once(
-        self, conn: Connection, caller: Caller, key: str, request_hash: Digest, request: Request, answer: RouteHandler
+        self, conn: Connection, caller: Caller, new_key: NewKey, request: Request, answer: RouteHandler
     ) -> Response:
         """Return the stored answer of this Idempotency-Key; without one, run the route and store its answer."""
-        stored_answer = await api_requests.lock_key_and_find_response(conn, caller, key, request_hash)
-        if stored_answer is not None:
-            return repeat_answer(stored_answer, request_hash)
+        _, key, request_hash = new_key
+        if not request.state.is_new_key:
+            stored_answer = await api_requests.lock_key_and_find_response(conn, caller, key, request_hash)
+            if stored_answer is not None:
+                return repeat_answer(stored_answer, Digest(request_hash))
         response = await self._answer_or_ask(request, answer)
         if response.status_code < 300:
             await api_requests.store_response(
                 conn,
                 caller.tenant_id,
                 key,
-                to_stored_answer(response, request_hash, secret=self.secret),
+                to_stored_answer(response, Digest(request_hash), secret=self.secret),
                 actor=caller.actor_id,
             )
         return response
@@ -298,16 +310,6 @@ class PermissionedRoute(APIRoute):
         if self.four_eyes is None:
             return await answer(request)
         return await answer_or_ask(request.state.context, request, self.four_eyes, self.permission, answer)
-
-
-def _make_context(service: Service, conn: Connection, caller: Caller, request: Request) -> RequestContext:
-    return RequestContext(
-        service=service,
-        conn=conn,
-        caller=caller,
-        act=Act(caller.actor_id, request.state.now),
-        correlation_id=get_correlation_id() or "",
-    )
 
 
 class RouteFamily(APIRouter):
@@ -348,6 +350,7 @@ class RouteFamily(APIRouter):
         heavy: bool | HeavyBody = False,
         takes_file: bool = False,
         takes_any_query: bool = False,
+        direct: DirectRead | None = None,
         errors: Sequence[str] = (),
         media_type: str | None = None,
         stored_json: type[BaseModel] | None = None,
@@ -385,7 +388,7 @@ class RouteFamily(APIRouter):
             route.resource = None if kind in KINDS_WITHOUT_KEY else resource or self._resource
             route.four_eyes = four_eyes
             route.secret, route.heavy, route.takes_file = secret, heavy, takes_file
-            route.takes_any_query = takes_any_query
+            route.takes_any_query, route.direct = takes_any_query, direct
             return function
 
         return declare

@@ -18,6 +18,7 @@ from service_jobs import ProcessPool
 
 from bpc.api.access.admission import Admission
 from bpc.api.access.loop_shares import install_meter
+from bpc.api.access.rate_slices import RateSlices
 from bpc.api.access.tenant_limits import HeavyRequestSlots, TenantMemory
 from bpc.api.console.editor_socket import MAX_MESSAGE_BYTES
 from bpc.api.graphql.routes import check_query
@@ -86,6 +87,7 @@ async def open_service(
             readers=ProcessPool(1, limits=READ_LIMITS, nice=CHILD_NICE),
             body_memory=make_body_memory(settings.upload_max_bytes),
             answer_memory=TenantMemory(ANSWER_MEMORY_BYTES, "large answers"),
+            rate_slices=RateSlices(settings.rate_limit_burst, settings.rate_limit_rps),
             key_ring=key_ring,
             providers=open_providers(settings),
             read_worker_metrics=read_worker_metrics,

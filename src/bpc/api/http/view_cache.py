@@ -43,6 +43,14 @@ class ViewCache:
             self._views.move_to_end(key)
         return view
 
+    def find(self, tenant: TenantId, version: PassportVersionId, audience: str) -> bytes | None:
+        """The view, if it is kept. Whether the version is still there is for the caller to ask."""
+        key = (tenant, version, audience)
+        view = self._views.get(key)
+        if view is not None:
+            self._views.move_to_end(key)
+        return view
+
     def _keep(self, key: ViewKey, view: bytes) -> None:
         self.size += len(view) - len(self._views.pop(key, b""))
         self._views[key] = view

@@ -18,6 +18,7 @@ from bpc.api.access.auth import (
     require_not_denied,
     require_sources_not_denied,
 )
+from bpc.api.access.direct_reads import DirectRead
 from bpc.api.http.etag import BYTES_RESPONSES, JSON, IfNoneMatch, serve_bytes, serve_large_bytes
 from bpc.api.http.models import Hash, Id, IdOf, Moment, Page, Paging, RequestBody, ResponseBody
 from bpc.api.http.request_context import Context, RequestContext
@@ -57,7 +58,10 @@ class NoQrCode(NotFound):
 
 
 @artifact_routes.read(
-    "/v1/passport-versions/{passport_version_id}/payload", permission="passport:read", stored_json=PassportPayload
+    "/v1/passport-versions/{passport_version_id}/payload",
+    permission="passport:read",
+    stored_json=PassportPayload,
+    direct=DirectRead("payload"),
 )
 async def get_payload(
     ctx: Context, passport_version_id: IdOf[PassportVersionId], if_none_match: IfNoneMatch = None
@@ -81,7 +85,10 @@ async def get_proof(
 
 
 @artifact_routes.read(
-    "/v1/passport-versions/{passport_version_id}/receipt", permission="passport:read", stored_json=PassportReceipt
+    "/v1/passport-versions/{passport_version_id}/receipt",
+    permission="passport:read",
+    stored_json=PassportReceipt,
+    direct=DirectRead("receipt"),
 )
 async def get_receipt(
     ctx: Context, passport_version_id: IdOf[PassportVersionId], if_none_match: IfNoneMatch = None
@@ -134,6 +141,7 @@ async def get_bundle(
     header_names=("X-Waived-Entries",),
     errors=("CONFLICT",),
     heavy=True,
+    direct=DirectRead("view"),
 )
 async def get_view(
     ctx: Context,

@@ -30,6 +30,8 @@ class NotATime(Invalid):
 
 def format_time(moment: datetime) -> str:
     """`moment` in UTC; refused without a time zone, for then it names no moment."""
+    if moment.tzinfo is UTC:
+        return f"{moment.isoformat(timespec='microseconds')[:-6]}Z"
     if moment.utcoffset() is None:
         raise NotATime(f"`{moment}` has no time zone")
     try:

@@ -29,7 +29,7 @@ log = get_logger(__name__)
 
 SELECT_CALLER: Final[LiteralString] = """
     SELECT tenant_id, api_key_id, actor_id, actor_type, key_hash, expires_at, revoked_at, last_used_at, is_active,
-           roles, permissions, policies
+           roles, permissions, policies, find_access_version(tenant_id) AS access_version
       FROM find_caller($1)
 """
 UPDATE_LAST_USED: Final[LiteralString] = """
@@ -57,7 +57,8 @@ class PepperedHash:
 class Caller:
     """An actor with a key. Compare the key's hash before using anything of it.
 
-    `new_hash` is set after that: the hash with the current pepper, if the key itself was sent.
+    `new_hash` is set after that: the hash with the current pepper, if the key itself was sent. `access_version` is the
+    version of the tenant's access that all of this belongs to, if it is known.
     """
 
     tenant_id: TenantId
@@ -73,6 +74,19 @@ class Caller:
     permissions: frozenset[str]
     policies: tuple[PolicyInForce, ...]
     new_hash: PepperedHash | None = None
+    access_version: UUID | None = None
+
+    @property
+    def is_rehashed(self) -> bool:
+        """Whether the stored hash is that of the current pepper."""
+        return self.new_hash is None or self.new_hash.key_hash == self.key_hash
+
+    def has_expired(self, now: datetime) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
+
+    def was_used_lately(self, now: datetime) -> bool:
+        """Whether the time of this use need not be written."""
+        return self.last_used_at is not None and self.last_used_at > now - LAST_USED_INTERVAL
 
 
 async def find_caller(conn: Connection, prefix: str) -> Caller | None:
@@ -104,13 +118,13 @@ async def record_key_use(conn: Connection, caller: Caller, now: datetime) -> Non
 
 async def _write_key_use(conn: Connection, caller: Caller, now: datetime) -> None:
     key, new_hash = (caller.tenant_id, caller.api_key_id), caller.new_hash
-    if new_hash is not None and new_hash.key_hash != caller.key_hash:
+    if new_hash is not None and not caller.is_rehashed:
         async with begin_tenant_transaction(conn, caller.tenant_id):
             values = caller.key_hash, new_hash.key_hash, new_hash.pepper_id
             if await conn.fetchval(UPDATE_KEY_HASH, *key, *values):
                 payload = {"pepper_id": new_hash.pepper_id, "key_hash_sha256": to_hex(sha256(new_hash.key_hash))}
                 await events.append_act(conn, Act(None, now), key[0], "ApiKey", key[1], "API_KEY_REHASHED", payload)
-    if caller.last_used_at is None or caller.last_used_at <= now - LAST_USED_INTERVAL:
+    if not caller.was_used_lately(now):
         hash_and_pepper = (None, None) if new_hash is None else (new_hash.key_hash, new_hash.pepper_id)
         async with begin_tenant_transaction(conn, caller.tenant_id):
             await conn.execute(UPDATE_LAST_USED, *key, now, now - LAST_USED_INTERVAL, *hash_and_pepper)
@@ -147,6 +161,31 @@ async def take_token(conn: Connection, tenant: TenantId, key_hash: bytes, *, bur
     if row is None:
         raise RuntimeError("take_token returned no row")
     return TokenBucketState(row["tokens_left"], row["wait"])
+
+
+TAKE_TOKENS: Final[LiteralString] = "SELECT taken, tokens_left, wait FROM take_tokens($1, $2, $3, $4, $5)"
+
+
+class TakenTokens(NamedTuple):
+    """How many tokens were taken and how many are left in the bucket; without any, how long until there is one."""
+
+    number: int
+    left: float
+    wait: float
+
+
+async def take_tokens(
+    conn: Connection, tenant: TenantId, key_hash: bytes, *, burst: int, rate: int, most: int
+) -> TakenTokens:
+    """Take up to `most` tokens at once, in a statement of its own. While the database takes no writes, there is one."""
+    try:
+        row = await conn.fetchrow(TAKE_TOKENS, tenant, key_hash, burst, rate, most)
+    except WRITE_ERRORS as error:
+        log.warning("requests could not be counted", reason=str(error)[:200])
+        return TakenTokens(1, 0, 0)
+    if row is None:
+        raise RuntimeError("take_tokens returned no row")
+    return TakenTokens(row["taken"], row["tokens_left"], row["wait"])
 
 
 # Idempotency keys -------------------------------------------------------------------------------------------------

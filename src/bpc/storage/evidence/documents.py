@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal, LiteralString
 
-from bpc.core.audit.events import Act
+from bpc.core.audit.events import EMPTY_CHAIN, Act
 from bpc.core.documents.number_texts import NumberLocale
 from bpc.core.errors import Conflict
 from bpc.core.formats.hashes import Digest
@@ -221,7 +221,7 @@ async def create_document(
     await conn.execute(INSERT_DOCUMENT, tenant, document, *columns)
     payload = {"kind": kind, "external_ref": external_ref} | _describe_declaration(supplier_id, locale)
     payload |= {} if name is None else {"name": name}
-    await events.append_act(conn, act, tenant, "Document", document, "DOCUMENT_CREATED", payload)
+    await events.append_act(conn, act, tenant, "Document", document, "DOCUMENT_CREATED", payload, head=EMPTY_CHAIN)
     return DocumentRow(
         document_id=document,
         kind=kind,
