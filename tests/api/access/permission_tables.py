@@ -179,6 +179,8 @@ DECLARED = """
     GET    /v1/tenant/settings                                              passport:read
     PUT    /v1/tenant/settings                                              tenant:admin
     GET    /v1/tenant/storage                                               passport:read
+    GET    /v1/tenant/branding                                              passport:read
+    PUT    /v1/tenant/branding                                              tenant:admin
     GET    /v1/tenant/four-eyes                                             approval:decide
     PUT    /v1/tenant/four-eyes                                             tenant:admin
     GET    /v1/view-requests                                                access:admin
