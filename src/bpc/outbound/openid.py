@@ -89,10 +89,10 @@ class OpenIdClient:
     async def load_metadata(self, *, not_older_than: timedelta = KEPT_FOR) -> _Metadata:
         """What the provider says of itself, and its keys. Raises `OutboundFailed`."""
         async with self._lock:
-            kept = self._metadata
-            if kept is None or kept.read_at + not_older_than <= clock.now():
-                self._metadata = kept = await self._read_metadata()
-            return kept
+            metadata = self._metadata
+            if metadata is None or metadata.read_at + not_older_than <= clock.now():
+                self._metadata = metadata = await self._read_metadata()
+            return metadata
 
     async def make_sign_in_address(self, attempt: SignInAttempt, redirect_uri: str) -> str:
         """Where the browser signs in, and with what it says there."""

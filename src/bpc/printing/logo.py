@@ -33,13 +33,13 @@ def draw_logo(content: bytes) -> bytes:
         (folder / "picture").write_bytes(content)
         (folder / "logo.typ").write_text(TEMPLATE.format(width=width, height=height, format=size.format))
         try:
-            drawn = typst.compile(
+            png = typst.compile(
                 folder / "logo.typ", root=folder, format="png", ppi=float(POINTS_PER_INCH * PIXELS_PER_POINT)
             )
         except (typst.TypstError, RuntimeError, ValueError):
             raise BrandingRefused("the logo cannot be decoded", fix="save it again as PNG, JPEG or WebP") from None
-    if not isinstance(drawn, bytes):
+    if not isinstance(png, bytes):
         raise TypeError("the typesetter returned no picture")
-    if len(drawn) > MAX_DRAWN_BYTES:
+    if len(png) > MAX_DRAWN_BYTES:
         raise BrandingRefused("the logo has too many colours to be small", fix="use a picture with plain areas")
-    return drawn
+    return png

@@ -66,18 +66,18 @@ async def read_roles_again(service: Service, request: Request, caller: SessionCa
 
 
 async def _ask_provider(
-    service: Service, caller: SessionCaller, client: OpenIdClient, session: ConsoleSessionId, sealed: str | None
+    service: Service, caller: SessionCaller, client: OpenIdClient, session: ConsoleSessionId, sealed_tokens: str | None
 ) -> None:
     """Refresh the tokens and give the roles of the groups of now. Raises `AskProviderAgain` if only the browser can."""
-    tokens = open_tokens(service.secret_box, session, sealed)
+    tokens = open_tokens(service.secret_box, session, sealed_tokens)
     if "refresh_token" not in tokens:
         raise AskProviderAgain
     try:
-        refreshed = await client.refresh(tokens["refresh_token"])
-        claims = await client.identify_again(refreshed)
+        answer = await client.refresh(tokens["refresh_token"])
+        claims = await client.identify_again(answer)
     except SignInRefused:
         raise AskProviderAgain from None
-    new_tokens = seal_tokens(service.secret_box, session, {**tokens, **list_kept_tokens(refreshed)})
+    new_tokens = seal_tokens(service.secret_box, session, {**tokens, **list_kept_tokens(answer)})
     async with service.database.tenant(caller.tenant_id) as conn:
         is_in = await renew_roles(conn, caller, client.provider, claims)
         if is_in:
@@ -128,15 +128,17 @@ def seal_tokens(box: SecretBox, session: ConsoleSessionId, tokens: Mapping[str, 
     return box.seal(json.dumps(tokens), context=_name_context(session), nonce=clock.random_bytes(NONCE_BYTES))
 
 
-def open_tokens(box: SecretBox, session: ConsoleSessionId, sealed: str | None) -> dict[str, str]:
-    tokens: dict[str, str] = {} if sealed is None else json.loads(box.open(sealed, context=_name_context(session)))
+def open_tokens(box: SecretBox, session: ConsoleSessionId, sealed_tokens: str | None) -> dict[str, str]:
+    tokens: dict[str, str] = (
+        {} if sealed_tokens is None else json.loads(box.open(sealed_tokens, context=_name_context(session)))
+    )
     return tokens
 
 
 def list_kept_tokens(tokens: Tokens) -> dict[str, str]:
     """What a session keeps: the refresh token to ask again, the ID token to sign out with."""
-    kept = {"refresh_token": tokens.refresh_token, "id_token": tokens.id_token}
-    return {name: token for name, token in kept.items() if token is not None}
+    texts = {"refresh_token": tokens.refresh_token, "id_token": tokens.id_token}
+    return {name: token for name, token in texts.items() if token is not None}
 
 
 def _name_context(session: ConsoleSessionId) -> str:

@@ -91,7 +91,7 @@ async def follow_replica(
     parts = await asyncio.to_thread(list_parts, folder)
     first = await asyncio.to_thread(read_part, parts[0])
     progress = _read_progress(data_dir / REPLICAS_FOLDER / f"{first['tenant_id']}.json")
-    applied = rows = 0
+    part_count = rows = 0
     for number, part in enumerate(parts):
         if number <= progress.number:
             continue
@@ -105,10 +105,10 @@ async def follow_replica(
             await asyncio.to_thread(copy_packs, packs, part)
             rows += await _apply_part(database, archive)
         progress = await asyncio.to_thread(progress.save, number, archive.manifest_sha256)
-        applied += 1
+        part_count += 1
     # Parts that were written after `latest` was read are newer than it says.
     return FollowOutcome(
-        slug=first["slug"], number=progress.number, parts=applied, rows=rows, at=parse_time(latest["at"])
+        slug=first["slug"], number=progress.number, parts=part_count, rows=rows, at=parse_time(latest["at"])
     )
 
 
@@ -133,9 +133,9 @@ async def _apply_part(database: Database, archive: TenantArchive) -> int:
         if await conn.fetchval(SELECT_ACTIVE, archive.tenant_id):
             raise TakenOver(archive.slug)
         tables = await list_tables(conn)
-        changed = [table for table in tables if (folder / TABLES_FOLDER / f"{table.name}.jsonl").exists()]
-        async with lift_guards(conn, [table.name for table in changed if table.name != EVENTS]):
-            rows = [await _put_rows(conn, table, folder) for table in changed]
+        changed_tables = [table for table in tables if (folder / TABLES_FOLDER / f"{table.name}.jsonl").exists()]
+        async with lift_guards(conn, [table.name for table in changed_tables if table.name != EVENTS]):
+            rows = [await _put_rows(conn, table, folder) for table in changed_tables]
             await set_late_references(conn, folder)
         shrunk = [table for table in reversed(tables) if (folder / KEYS_FOLDER / f"{table.name}.jsonl").exists()]
         async with lift_guards(conn, [table.name for table in shrunk]):

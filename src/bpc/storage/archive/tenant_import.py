@@ -126,8 +126,8 @@ async def import_tenant(
     async with database.plain() as conn, begin_transaction(conn, OWNER_ROLE, archive.tenant_id):
         tables = await list_tables(conn)
         await asyncio.to_thread(_require_same_tables, archive.folder, tables)
-        guarded = [row["name"] for row in await conn.fetch(SELECT_GUARDED)] + [LATE_REFERENCE[0]]
-        async with lift_guards(conn, guarded):
+        guarded_tables = [row["name"] for row in await conn.fetch(SELECT_GUARDED)] + [LATE_REFERENCE[0]]
+        async with lift_guards(conn, guarded_tables):
             row_counts = [await _insert_rows(conn, table, archive.folder) for table in tables]
             await set_late_references(conn, archive.folder)
         async with use_system_role(conn):

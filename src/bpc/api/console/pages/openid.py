@@ -232,8 +232,8 @@ async def _go_on(
     session = ConsoleSessionId(caller.api_key_id)
     async with service.database.tenant(caller.tenant_id) as conn:
         if await renew_roles(conn, caller, client.provider, identity.claims):
-            sealed = seal_tokens(service.secret_box, session, list_kept_tokens(tokens))
-            await console_sessions.record_reading(conn, caller.tenant_id, session, clock.now(), sealed)
+            sealed_tokens = seal_tokens(service.secret_box, session, list_kept_tokens(tokens))
+            await console_sessions.record_reading(conn, caller.tenant_id, session, clock.now(), sealed_tokens)
     return RedirectResponse(attempt.address, status_code=303)
 
 

@@ -87,10 +87,10 @@ async def sign_out(visit: Visit) -> Response:
     """End this session; then sign out of its provider too, if it offers that."""
     tenant, session = visit.caller.tenant_id, visit.secret.session_id
     async with visit.service.database.tenant(tenant) as conn:
-        sealed = await console_sessions.load_tokens(conn, tenant, session)
+        sealed_tokens = await console_sessions.load_tokens(conn, tenant, session)
         act = Act(visit.caller.actor_id, clock.now())
         await console_sessions.end_sessions(conn, tenant, session=session, act=act)
-    address = await _find_sign_out_address(visit, sealed)
+    address = await _find_sign_out_address(visit, sealed_tokens)
     response: Response = RedirectResponse(SIGN_IN_PATH, status_code=303)
     if address is not None:
         # Not a redirect: the policy of our pages lets no form lead to another site.
@@ -100,12 +100,12 @@ async def sign_out(visit: Visit) -> Response:
     return response
 
 
-async def _find_sign_out_address(visit: Visit, sealed: str | None) -> str | None:
+async def _find_sign_out_address(visit: Visit, sealed_tokens: str | None) -> str | None:
     """Where the provider of this session signs out; None without one, and if it does not answer."""
     client = find_provider(visit.service, visit.caller.issuer)
     if client is None:
         return None
-    tokens = open_tokens(visit.service.secret_box, visit.secret.session_id, sealed)
+    tokens = open_tokens(visit.service.secret_box, visit.secret.session_id, sealed_tokens)
     try:
         return await client.make_sign_out_address(
             tokens.get("id_token"), f"{find_own_address(visit.request)}{SIGN_IN_PATH}"
