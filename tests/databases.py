@@ -188,8 +188,8 @@ class DatabaseStock:
         self._free: list[ReusedDatabase] = []
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[ReusedDatabase]:
-        database = self._free.pop() if self._free else await self._create()
+    async def lend(self, *, is_new: bool = False) -> AsyncIterator[ReusedDatabase]:
+        database = self._free.pop() if self._free and not is_new else await self._create()
         try:
             yield database
         finally:

@@ -327,9 +327,9 @@ async def database_stock(server: TestServer, template_name: str) -> AsyncIterato
 
 
 @pytest.fixture
-async def lent_database(database_stock: DatabaseStock) -> AsyncIterator[ReusedDatabase]:
-    """A migrated database that is like a new one."""
-    async with database_stock.lend() as lent:
+async def lent_database(database_stock: DatabaseStock, request: pytest.FixtureRequest) -> AsyncIterator[ReusedDatabase]:
+    """A migrated database that is like a new one; for the mark `new_database`, one that is new."""
+    async with database_stock.lend(is_new=request.node.get_closest_marker("new_database") is not None) as lent:
         yield lent
 
 

@@ -21,6 +21,7 @@ ALTER ROLE bpc_app LOGIN;
 ALTER ROLE bpc_system LOGIN;
 
 -- Citus takes no subquery in a policy. Ours has the tenant computed once, and can be left out.
+ALTER POLICY own_tenant ON public.actor_identities USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.actor_roles USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.actors USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
 ALTER POLICY own_tenant ON public.api_key_prefixes USING ((tenant_id = current_tenant())) WITH CHECK ((tenant_id = current_tenant()));
@@ -110,6 +111,7 @@ SELECT create_distributed_table('public.rate_limit_buckets', 'tenant_id', coloca
 SELECT create_distributed_table('public.roles', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.status_lists', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.suppliers', 'tenant_id', colocate_with => 'public.actors');
+SELECT create_distributed_table('public.actor_identities', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.actor_roles', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.api_keys', 'tenant_id', colocate_with => 'public.actors');
 SELECT create_distributed_table('public.approvals', 'tenant_id', colocate_with => 'public.actors');

@@ -88,6 +88,8 @@ async def test_what_fails_on_the_cluster_fails_here_with_the_same_words(ray_pool
         await ray_pool(json.loads, "not JSON")
 
 
+# Ray Data copies its own deprecated settings, and warns of them.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.data")
 @pytest.mark.usefixtures("ray_pool")
 def test_ray_data_gives_the_same_bytes(parts: CompilerParts) -> None:
     ray_data: Any = pytest.importorskip("ray.data", reason="`make engines` installs and runs it")

@@ -791,6 +791,31 @@ BEGIN
     JOIN tenants t ON t.tenant_id = k.tenant_id
    WHERE p.key_prefix = prefix;
 END $$;
+CREATE FUNCTION find_console_session(the_tenant uuid, the_session uuid) RETURNS TABLE(tenant_id uuid, api_key_id uuid, actor_id uuid, actor_type text, key_hash bytea, expires_at timestamp with time zone, revoked_at timestamp with time zone, last_used_at timestamp with time zone, is_active boolean, roles text[], permissions text[], policies text, created_at timestamp with time zone, actor_name text, tenant_name text, tenant_slug text, issuer text, roles_read_at timestamp with time zone)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public'
+    AS $$  -- plpgsql keeps its plan
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+  SELECT s.tenant_id, s.session_id, s.actor_id, a.type::text, s.secret_hash::bytea, s.expires_at, s.ended_at,
+         s.last_used_at, a.is_active AND t.is_active,
+         ARRAY(SELECT r.name FROM actor_roles ar
+                 JOIN roles r ON r.tenant_id = ar.tenant_id AND r.role_id = ar.role_id
+                WHERE ar.tenant_id = s.tenant_id AND ar.actor_id = s.actor_id ORDER BY r.name),
+         ARRAY(SELECT DISTINCT rp.permission FROM actor_roles ar
+                 JOIN role_permissions rp ON rp.tenant_id = ar.tenant_id AND rp.role_id = ar.role_id
+                WHERE ar.tenant_id = s.tenant_id AND ar.actor_id = s.actor_id),
+         (SELECT json_agg(json_build_object(
+                   'policy_id', v.policy_id, 'policy_version_id', v.policy_version_id, 'version', v.version,
+                   'effect', v.effect, 'target', v.target, 'priority', v.priority, 'policy_json', v.policy_json))::text
+            FROM policy_versions v WHERE v.tenant_id = s.tenant_id AND v.is_active),
+         s.created_at, a.display_name, t.name, t.slug::text, s.issuer, s.roles_read_at
+    FROM console_sessions s
+    JOIN actors a ON a.tenant_id = s.tenant_id AND a.actor_id = s.actor_id
+    JOIN tenants t ON t.tenant_id = s.tenant_id
+   WHERE s.tenant_id = the_tenant AND s.session_id = the_session;
+END $$;
 CREATE FUNCTION find_documents_by_text(needle text, most integer) RETURNS SETOF uuid
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public'
@@ -892,7 +917,7 @@ BEGIN
      AND position(fold_case(needle) IN fold_case(name || ' ' || coalesce(description, ''))) > 0
    LIMIT most;
 END $$;
-CREATE FUNCTION find_session(the_tenant uuid, the_session uuid) RETURNS TABLE(tenant_id uuid, api_key_id uuid, actor_id uuid, actor_type text, key_hash bytea, expires_at timestamp with time zone, revoked_at timestamp with time zone, last_used_at timestamp with time zone, is_active boolean, roles text[], permissions text[], policies text, created_at timestamp with time zone, actor_name text, tenant_name text, tenant_slug text, issuer text, roles_read_at timestamp with time zone)
+CREATE FUNCTION find_session(the_tenant uuid, the_session uuid) RETURNS TABLE(tenant_id uuid, api_key_id uuid, actor_id uuid, actor_type text, key_hash bytea, expires_at timestamp with time zone, revoked_at timestamp with time zone, last_used_at timestamp with time zone, is_active boolean, roles text[], permissions text[], policies text, created_at timestamp with time zone, actor_name text, tenant_name text, tenant_slug text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public'
     AS $$  -- plpgsql keeps its plan
@@ -911,7 +936,7 @@ BEGIN
                    'policy_id', v.policy_id, 'policy_version_id', v.policy_version_id, 'version', v.version,
                    'effect', v.effect, 'target', v.target, 'priority', v.priority, 'policy_json', v.policy_json))::text
             FROM policy_versions v WHERE v.tenant_id = s.tenant_id AND v.is_active),
-         s.created_at, a.display_name, t.name, t.slug::text, s.issuer, s.roles_read_at
+         s.created_at, a.display_name, t.name, t.slug::text
     FROM console_sessions s
     JOIN actors a ON a.tenant_id = s.tenant_id AND a.actor_id = s.actor_id
     JOIN tenants t ON t.tenant_id = s.tenant_id
@@ -1273,6 +1298,8 @@ REVOKE ALL ON FUNCTION find_api_key(prefix text) FROM PUBLIC;
 GRANT ALL ON FUNCTION find_api_key(prefix text) TO bpc_app;
 REVOKE ALL ON FUNCTION find_caller(prefix text) FROM PUBLIC;
 GRANT ALL ON FUNCTION find_caller(prefix text) TO bpc_app;
+REVOKE ALL ON FUNCTION find_console_session(the_tenant uuid, the_session uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION find_console_session(the_tenant uuid, the_session uuid) TO bpc_app;
 REVOKE ALL ON FUNCTION find_documents_by_text(needle text, most integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION find_documents_by_text(needle text, most integer) TO bpc_app;
 REVOKE ALL ON FUNCTION find_products_by_text(needle text, most integer) FROM PUBLIC;
@@ -2134,7 +2161,6 @@ CREATE TABLE console_sessions (
     reading_since timestamp with time zone,
     provider_tokens text,
     CONSTRAINT console_sessions_device_check CHECK (((length(device) >= 1) AND (length(device) <= 100))),
-    CONSTRAINT console_sessions_issuer CHECK (((sign_in = 'OIDC'::text) OR (issuer IS NULL))),
     CONSTRAINT console_sessions_link CHECK (((sign_in <> 'LINK'::text) OR (link_hash IS NOT NULL))),
     CONSTRAINT console_sessions_link_hash_check CHECK ((octet_length(link_hash) = 32)),
     CONSTRAINT console_sessions_secret_hash_check CHECK ((octet_length(secret_hash) = 32)),

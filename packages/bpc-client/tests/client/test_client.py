@@ -34,6 +34,8 @@ def make_job(status: str, error: dict[str, Any] | None = None) -> dict[str, Any]
         "batch_id": None,
         "correlation_id": None,
         "service_id": None,
+        "lease_owner": None,
+        "lease_expires_at": None,
     }
 
 

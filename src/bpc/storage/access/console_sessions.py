@@ -30,7 +30,7 @@ ROLES_VALID_FOR: Final = timedelta(minutes=5)
 SELECT_SESSION_CALLER: Final[LiteralString] = """
     SELECT tenant_id, api_key_id, actor_id, actor_type, key_hash, expires_at, revoked_at, last_used_at, is_active,
            roles, permissions, policies, created_at, actor_name, tenant_name, tenant_slug, issuer, roles_read_at
-      FROM find_session($1, $2)
+      FROM find_console_session($1, $2)
 """
 INSERT_SESSION: Final[LiteralString] = """
     INSERT INTO console_sessions (tenant_id, session_id, actor_id, secret_hash, sign_in, link_hash, device, created_at,

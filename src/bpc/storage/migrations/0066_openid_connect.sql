@@ -1,3 +1,4 @@
+-- contract: nobody needs constraint console_sessions.console_sessions_link since 0.0.1
 -- People who sign in with a provider (OpenID Connect). Of a person only the hash of issuer and subject is kept, and who
 -- they are here; never a mail address.
 
@@ -28,14 +29,12 @@ ALTER TABLE console_sessions
   ADD COLUMN roles_read_at timestamptz,
   ADD COLUMN reading_since timestamptz,
   ADD COLUMN provider_tokens text,
-  ADD CONSTRAINT console_sessions_issuer CHECK (sign_in = 'OIDC' OR issuer IS NULL),
   DROP CONSTRAINT console_sessions_link,
   ADD CONSTRAINT console_sessions_link CHECK (sign_in <> 'LINK' OR link_hash IS NOT NULL);
 GRANT UPDATE (roles_read_at, reading_since, provider_tokens) ON console_sessions TO bpc_app;
 
--- The same with the provider. What an older release reads of it is as before.
-DROP FUNCTION find_session;
-CREATE FUNCTION find_session(the_tenant uuid, the_session uuid)
+-- The same with the provider. An older release goes on with find_session.
+CREATE FUNCTION find_console_session(the_tenant uuid, the_session uuid)
   RETURNS TABLE (tenant_id uuid, api_key_id uuid, actor_id uuid, actor_type text, key_hash bytea,
                  expires_at timestamptz, revoked_at timestamptz, last_used_at timestamptz, is_active boolean,
                  roles text[], permissions text[], policies text,
@@ -63,5 +62,5 @@ BEGIN
     JOIN tenants t ON t.tenant_id = s.tenant_id
    WHERE s.tenant_id = the_tenant AND s.session_id = the_session;
 END $$;
-REVOKE ALL ON FUNCTION find_session FROM public;
-GRANT EXECUTE ON FUNCTION find_session TO bpc_app;
+REVOKE ALL ON FUNCTION find_console_session FROM public;
+GRANT EXECUTE ON FUNCTION find_console_session TO bpc_app;

@@ -1,4 +1,3 @@
--- locks: tenant_settings: columns with constant defaults, and checks over one row for each tenant
 -- What a tenant decides about its public pages: their branding, who may have whole bundles, how long words of requests are kept.
 
 ALTER TABLE tenant_settings

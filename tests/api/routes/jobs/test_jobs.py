@@ -26,7 +26,7 @@ from tests.storage.statements import insert_row
 MEMBERS = {
     *("job_id", "type", "status", "attempts", "max_attempts", "progress", "last_error", "created_at", "started_at"),
     *("finished_at", "priority", "scheduled_at", "cancel_requested", "batch_id", "correlation_id", "service_id"),
-    "subject",
+    *("subject", "lease_owner", "lease_expires_at"),
 }
 PRIVATE = "what the job was given"
 
