@@ -34,7 +34,9 @@ def list_hints() -> set[str]:
     for file in SOURCES.rglob("*.py"):
         for call in (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)):
             for keyword in call.keywords:
-                if isinstance(keyword.value, ast.Constant) and keyword.arg in {"hint", "kind"}:
+                # In capitals it is the kind of an actor, as it is stored.
+                is_stored_kind = isinstance(keyword.value, ast.Constant) and str(keyword.value.value).isupper()
+                if isinstance(keyword.value, ast.Constant) and keyword.arg in {"hint", "kind"} and not is_stored_kind:
                     start = "list " if keyword.arg == "kind" else ""
                     hints.add(start + str(keyword.value.value))
             if getattr(call.func, "id", "") == "UnknownResource" and isinstance(call.args[0], ast.Constant):

@@ -16,6 +16,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from bpc.core.errors import DatabaseUnavailable
 from bpc.runtime.settings import ConfigMissing
 
+PACKS_SETTING: Final = "BPC_PACK_STORE"
+LOG_SETTING: Final = "BPC_TLOG_STORE"
 LISTED_AT_ONCE: Final = 1_000
 MAX_RETRIES: Final = 3  # of one request
 RETRY_TIMEOUT: Final = timedelta(seconds=20)

@@ -95,10 +95,15 @@ class PooledConnection(asyncpg.Connection):
         return f"{self.get_reset_query()}; RESET ROLE"
 
 
+def is_pooled(conn: Any) -> bool:
+    """Whether it is one of our class; the driver's `isinstance` says so of every connection."""
+    return issubclass(type(conn), PooledConnection)
+
+
 async def release(pool: "asyncpg.Pool[asyncpg.Record]", conn: Any) -> None:
     """Give a connection back to its pool."""
-    own_connection = getattr(conn, "_con", None)
-    if isinstance(own_connection, PooledConnection) and own_connection.is_reset:
+    own_connection: Any = getattr(conn, "_con", None)
+    if is_pooled(own_connection) and own_connection.is_reset:
         # Nothing is waited for, so it takes no task that goes on if this one is cancelled.
         await conn._holder.release(None)
     else:
@@ -107,8 +112,8 @@ async def release(pool: "asyncpg.Pool[asyncpg.Record]", conn: Any) -> None:
 
 def mark_clean(conn: Connection) -> None:
     """Say that what was just run on a connection of a pool left nothing behind in its session."""
-    own_connection = getattr(conn, "_con", None)
-    if isinstance(own_connection, PooledConnection):
+    own_connection: Any = getattr(conn, "_con", None)
+    if is_pooled(own_connection):
         own_connection.is_reset = True
 
 
@@ -149,7 +154,7 @@ class RoleTransaction(Transaction):
         self._own_connection: Any = getattr(conn, "_con", conn)
         super().__init__(self._own_connection, None, readonly=False, deferrable=False)
         self._settings = settings
-        self._is_last = is_last and isinstance(self._own_connection, PooledConnection)
+        self._is_last = is_last and is_pooled(self._own_connection)
 
     async def start(self) -> None:
         conn = self._own_connection

@@ -197,6 +197,8 @@ DECLARED = """
     POST   /v1/granted:accept-terms                                         -
     POST   /v1/granted:delegate                                             -
     GET    /v1/granted/passports/{passport_id}/view                         -
+    GET    /v1/granted/passports/{passport_id}/pdf                          -
+    GET    /v1/granted/passports/{passport_id}/bundle                       -
     GET    /p/{passport_id}/access                                          -
     POST   /p/{passport_id}/access                                          -
     GET    /p/{passport_id}/access/page                                     -

@@ -223,6 +223,7 @@ def test_the_routes_that_wait_are_these() -> None:
         "POST /v1/signing-keys": "key_changes",
         "POST /v1/signing-keys/{key_id}:report-compromise": "key_changes",
         "POST /v1/signing-keys/{key_id}:retire": "key_changes",
+        "PUT /v1/tenant/branding": "settings",
         "PUT /v1/tenant/four-eyes": "settings",
         "PUT /v1/tenant/settings": "settings",
     }

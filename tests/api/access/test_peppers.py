@@ -11,6 +11,7 @@ import asyncpg
 import httpx2
 import pytest
 
+from bpc.api.access.caller_memory import CallerMemory
 from bpc.api.http.app import create_app
 from bpc.api.http.request_context import Service
 from bpc.core.api_keys import ApiKeySecret, Peppers, compute_pepper_id
@@ -33,7 +34,7 @@ def open_with_peppers(service: Service, admin: Api) -> With:
 
     @asynccontextmanager
     async def open_api(peppers: Peppers) -> AsyncIterator[Api]:
-        app = create_app(replace(service, peppers=peppers))
+        app = create_app(replace(service, peppers=peppers, callers=CallerMemory()))
         transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
         async with httpx2.AsyncClient(transport=transport, base_url="http://bpc.test") as client:
             yield Api(client, admin.key)

@@ -27,6 +27,7 @@ from bpc.storage.access.api_requests import Caller
 from bpc.storage.connection import AccessChanged, Connection, KeyUsed, NewKey
 
 RECHECK_AFTER_SECONDS: Final = 0.25  # a caller of unknown version who waited longer is checked again
+MAX_LENGTH_DIGITS: Final = 18  # of an announced length; a longer text is no number of bytes
 LARGE_BODY_BYTES: Final = 65_536  # before a larger body is read, the database is asked who sends it
 
 
@@ -101,4 +102,5 @@ async def begin_for(
 
 def announces_large_body(request: Request) -> bool:
     length = request.headers.get("content-length", "0")
-    return "transfer-encoding" in request.headers or not length.isdecimal() or int(length) > LARGE_BODY_BYTES
+    is_number = length.isdecimal() and len(length) <= MAX_LENGTH_DIGITS
+    return "transfer-encoding" in request.headers or not is_number or int(length) > LARGE_BODY_BYTES

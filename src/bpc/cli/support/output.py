@@ -43,6 +43,7 @@ COMMAND_STEPS: Final[Mapping[str, str]] = {
     "list API key": "`bpc apikeys list` shows them",
     "list signing key": "`bpc keys list` shows them",
     "list tenant": "`bpc tenants list` shows them",
+    "replicate a tenant": "write one with `bpc tenants replicate`",
     "restore an installation": "restore it with `bpc restore`",
 }
 # Line and paragraph separators, and marks that change the direction of the text after them (UAX #9).

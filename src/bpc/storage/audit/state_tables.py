@@ -298,7 +298,10 @@ COLUMNS_WITHOUT_FOLD: Final[Mapping[str, Mapping[str, str]]] = {
         "failure": "compared in `details`",
     },
     "signing_keys": {"created_at": "when the row was written; the event has its own time"},
-    "tenants": {"created_at": "when the row was written; the event has its own time"},
+    "tenants": {
+        "access_version": "random; changes with every change of keys, actors, roles and policies, which are compared",
+        "created_at": "when the row was written; the event has its own time",
+    },
     "view_grants": {
         "code_hash": "compared as code_hash_sha256",
         "pepper_id": "which pepper the hash was made with; the hash itself is compared",

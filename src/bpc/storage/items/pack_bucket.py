@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from bpc.core.errors import Refusal
 from bpc.core.formats.hashes import Digest, from_hex, sha256
-from bpc.runtime.object_store import Bucket, StoredObject
+from bpc.runtime.object_store import PACKS_SETTING, Bucket, StoredObject
 from bpc.runtime.settings import Settings
 from bpc.storage.items.pack_format import MAX_HEADER_BYTES, OldPack, PackHead, read_owner
 from bpc.storage.items.packs import PackFolder, PackMissing, PackStore, name_pack
@@ -39,7 +39,7 @@ def open_packs(location: PackLocation) -> PackStore:
     """The packs of a place; those of a bucket are opened once in a process."""
     if location.bucket_url is None:
         return PackFolder(location.data_dir)
-    return PackBucket(Bucket(location.bucket_url, setting="BPC_PACK_STORE"))
+    return PackBucket(Bucket(location.bucket_url, setting=PACKS_SETTING))
 
 
 class PackBucket(PackStore):

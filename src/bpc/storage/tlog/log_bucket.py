@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from bpc.core.tlog.tiles import Tile
 from bpc.runtime import clock
-from bpc.runtime.object_store import Bucket, BucketUnavailable, ObjectVersion
+from bpc.runtime.object_store import LOG_SETTING, Bucket, BucketUnavailable, ObjectVersion
 from bpc.runtime.settings import Settings
 from bpc.runtime.settings.data_dir import locate_log_folder
 from bpc.storage.tlog.log_files import CHECKPOINT_FILE, LOCK_FILE, LogFolder, LogForked, LogStore, LogTaken
@@ -27,7 +27,6 @@ from bpc.storage.tlog.log_files import CHECKPOINT_FILE, LOCK_FILE, LogFolder, Lo
 LOCK_SECONDS: Final = 30.0  # a lock that was not renewed for so long belongs to nobody
 RENEWAL_SECONDS: Final = 8.0
 TILES_KEPT: Final = 64  # in memory, of at most 8 kB, or of some entries: the next entries change the same few
-LOG_STORE_VARIABLE: Final = "BPC_TLOG_STORE"
 FREE: Final = b""
 
 
@@ -53,7 +52,7 @@ def open_log_at(location: LogLocation) -> LogStore:
     """The files of the log at this place."""
     if location.bucket_url is None:
         return LogFolder(location.folder)
-    return LogBucket(Bucket(location.bucket_url, setting=LOG_STORE_VARIABLE))
+    return LogBucket(Bucket(location.bucket_url, setting=LOG_SETTING))
 
 
 class WatchedLock(NamedTuple):
