@@ -142,7 +142,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     of_core = [item for item in items if item.nodeid.startswith("tests/core/")]
     others = [item for item in items if not item.nodeid.startswith("tests/core/")]
     for part, first, every in ((of_core, 8, 3), (others, 2, 12)):
-        functions = [item.nodeid.partition("[")[0] for item in part]
+        # Each case of a table that is marked `every_case` goes through lines of its own, so each is measured.
+        functions = [
+            item.nodeid if item.get_closest_marker("every_case") else item.nodeid.partition("[")[0] for item in part
+        ]
         for item, measure in zip(part, find_measured(functions, first=first, every=every), strict=True):
             item.stash[IS_MEASURED] = measure
     items.sort(key=lambda item: not item.nodeid.startswith(SLOW))  # first, or the run ends waiting for the last of them

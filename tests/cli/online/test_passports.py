@@ -220,7 +220,7 @@ def test_the_shell_completes_what_the_service_has(day: Day, words: str, completi
 def test_the_shell_completes_ids(day: Day) -> None:
     document = day.bpc.run_ok("documents", "show", REF, "--json").json()["document_id"]
 
-    assert list_completions(day.bpc, "bash", f"bpc documents show {document[:9]}").split() == [document]
+    assert list_completions(day.bpc, "bash", f"bpc documents show {document[:20]}").split() == [document]
     assert day.second in list_completions(day.bpc, "bash", f"bpc passports show {day.second[:9]}")
     assert SKU in list_completions(day.bpc, "zsh", "bpc passports show ")
 
