@@ -42,7 +42,7 @@ ATTACKS = {
         "it is not the day on which it was placed on the market",
     ),
     "leaves": (
-        "UPDATE battery_registrations SET leaf_hashes = overlay(leaf_hashes PLACING '\\x00' FROM 1)",
+        "UPDATE battery_registrations SET leaf_hashes = set_byte(leaf_hashes, 0, get_byte(leaf_hashes, 0) # 1)",
         "CHANGED",
         "they do not give its root",
     ),
