@@ -47,7 +47,7 @@ ATTACKS = {
         "it is 6, and its event says 3",
     ),
     "leaves": (
-        "UPDATE item_chunks SET leaf_hashes = overlay(leaf_hashes PLACING '\\x00' FROM 1)",
+        "UPDATE item_chunks SET leaf_hashes = set_byte(leaf_hashes, 0, get_byte(leaf_hashes, 0) # 1)",
         "CHANGED",
         "they do not give its root",
     ),
